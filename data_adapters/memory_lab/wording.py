@@ -1,0 +1,237 @@
+"""How a person tells a fact, changes it and asks for it: the sentences of the LongMemEval-like column."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attribute:
+    """Something that a person has one of. ``{who}`` becomes "Nora's" or "my", ``{value}`` a word of ``pool``."""
+
+    key: str
+    pool: str
+    tell: tuple[str, ...]
+    change: str
+    reply: str
+    ask: str
+    ask_now: str
+
+
+ATTRIBUTES: tuple[Attribute, ...] = (
+    Attribute(
+        key="dog",
+        pool="pet",
+        tell=("I took a walk with {who} dog. {Who} dog is called {value}.", "{Who} dog is called {value}, and it is huge."),
+        change="{Who} old dog has a new home. {Who} new dog is called {value}.",
+        reply="That is a fine name for a dog. I hope it likes long walks.",
+        ask="What is the name of {who} dog?",
+        ask_now="What is the name of {who} new dog?",
+    ),
+    Attribute(
+        key="cat",
+        pool="pet",
+        tell=("{Who} cat is called {value}. It slept on my coat.", "I fed {who} cat today. {Who} cat is called {value}."),
+        change="{Who} old cat ran away. {Who} new cat is called {value}.",
+        reply="Cats do as they please. It is kind of you to think of it.",
+        ask="What is the name of {who} cat?",
+        ask_now="What is the name of {who} new cat?",
+    ),
+    Attribute(
+        key="flat",
+        pool="street",
+        tell=("{Who} flat is in {value}, on the third floor.", "I helped to paint {who} flat. {Who} flat is in {value}."),
+        change="{Who} new flat is in {value}. All the boxes have been moved there.",
+        reply="A good address makes life easier. Is there a bakery near by?",
+        ask="In which street is {who} flat?",
+        ask_now="In which street is {who} new flat?",
+    ),
+    Attribute(
+        key="job",
+        pool="workplace",
+        tell=("{Who} job is at the {value}, five days a week.", "{Who} job is at the {value} and starts at seven."),
+        change="{Who} new job is at the {value}. The old job is over.",
+        reply="Work is easier when one likes the place. I wish them well there.",
+        ask="Where is {who} job?",
+        ask_now="Where is {who} new job?",
+    ),
+    Attribute(
+        key="instrument",
+        pool="instrument",
+        tell=("{Who} instrument is the {value}. I heard it through the wall.", "{Who} instrument is the {value}."),
+        change="{Who} new instrument is the {value}. The old one has been sold.",
+        reply="Half an hour a day does wonders with an instrument.",
+        ask="Which instrument is {who} instrument?",
+        ask_now="Which instrument is {who} new instrument?",
+    ),
+    Attribute(
+        key="language",
+        pool="language",
+        tell=("{Who} evening class is in {value}.", "{Who} evening class is in {value}, twice a week."),
+        change="{Who} evening class is now in {value}. The other language was too hard.",
+        reply="A new language opens doors. Small steps every day are best.",
+        ask="Which language is {who} evening class in?",
+        ask_now="Which language is {who} evening class in now?",
+    ),
+    Attribute(
+        key="tea",
+        pool="tea",
+        tell=("{Who} favourite tea is {value}.", "I bought a tin of tea. {Who} favourite tea is {value}."),
+        change="{Who} favourite tea is now {value}. The old one tasted dull after a while.",
+        reply="Use water that has stopped boiling, and it will taste even better.",
+        ask="What is {who} favourite tea?",
+        ask_now="What is {who} favourite tea now?",
+    ),
+    Attribute(
+        key="sport",
+        pool="sport",
+        tell=("{Who} favourite sport is {value}.", "{Who} favourite sport is {value}, and every Sunday is taken."),
+        change="{Who} favourite sport is now {value}. The old club has closed.",
+        reply="Moving is good for body and mind. Do not forget to stretch.",
+        ask="What is {who} favourite sport?",
+        ask_now="What is {who} favourite sport now?",
+    ),
+    Attribute(
+        key="bicycle",
+        pool="colour",
+        tell=("{Who} bicycle is {value}, so it is easy to find.", "I saw {who} bicycle in the yard. {Who} bicycle is {value}."),
+        change="{Who} bicycle has been painted. {Who} bicycle is {value} now.",
+        reply="A strong colour is easy to see in traffic. Does it have good lamps?",
+        ask="What colour is {who} bicycle?",
+        ask_now="What colour is {who} bicycle now?",
+    ),
+    Attribute(
+        key="parents",
+        pool="town",
+        tell=("{Who} parents live in {value}, four hours by train.", "{Who} parents live in {value}."),
+        change="{Who} parents have moved. {Who} parents live in {value} now.",
+        reply="It is good to have family to visit, even when it takes a while.",
+        ask="In which town do {who} parents live?",
+        ask_now="In which town do {who} parents live now?",
+    ),
+    Attribute(
+        key="garden",
+        pool="crop",
+        tell=("{Who} garden is full of {value} this year.", "{Who} garden is full of {value}, far too many for one."),
+        change="{Who} garden has been dug over. {Who} garden is full of {value} now.",
+        reply="Fresh from the bed they taste best. A soup would use up a lot.",
+        ask="What is {who} garden full of?",
+        ask_now="What is {who} garden full of now?",
+    ),
+    Attribute(
+        key="book",
+        pool="title",
+        tell=("{Who} favourite book is {value}.", "I was lent a book. {Who} favourite book is {value}."),
+        change="{Who} favourite book is now {value}. The old one has been given away.",
+        reply="A book that one reads twice is a good book.",
+        ask="What is {who} favourite book?",
+        ask_now="What is {who} favourite book now?",
+    ),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Offer:
+    """Something that the assistant proposes: it stands in the reply alone."""
+
+    key: str
+    pool: str
+    request: str
+    reply: str
+    ask: str
+
+
+OFFERS: tuple[Offer, ...] = (
+    Offer(
+        key="boat",
+        pool="pet",
+        request="I need a name for my little boat. What do you suggest?",
+        reply="I suggest the name {value} for your boat. It is short and easy to paint.",
+        ask="Which name did you suggest for my boat?",
+    ),
+    Offer(
+        key="dinner",
+        pool="dish",
+        request="What could I cook for my guests on Sunday?",
+        reply="For your guests I suggest {value}. You can make it the day before.",
+        ask="Which dish did you suggest for my guests?",
+    ),
+    Offer(
+        key="restaurant",
+        pool="restaurant",
+        request="Where should I book a table for my birthday?",
+        reply="For your birthday I suggest a table at the {value}. They have a quiet room.",
+        ask="Which restaurant did you suggest for my birthday?",
+    ),
+    Offer(
+        key="outing",
+        pool="place",
+        request="Where can I go with the children on a wet day?",
+        reply="On a wet day I suggest the {value}. Children enter without paying.",
+        ask="Which place did you suggest for a wet day with the children?",
+    ),
+    Offer(
+        key="present",
+        pool="object",
+        request="What can I give my aunt for her birthday?",
+        reply="For your aunt I suggest a {value}. It will please her for years.",
+        ask="Which present did you suggest for my aunt?",
+    ),
+    Offer(
+        key="logo",
+        pool="animal",
+        request="Our club needs an animal for its flag. Which one would you take?",
+        reply="I suggest a {value} for the flag of your club. It is easy to draw.",
+        ask="Which animal did you suggest for the flag of my club?",
+    ),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    """Something that happened on one day, with a place or thing of ``pool``."""
+
+    key: str
+    pool: str
+    tell: str
+    reply: str
+    ask_date: str
+    ask_value: str
+    ask_first: str
+
+
+EVENTS: tuple[Event, ...] = (
+    Event(
+        key="visit",
+        pool="place",
+        tell="Today, on {date}, I visited the {value}.",
+        reply="That sounds like a good day out. Did you take photos?",
+        ask_date="On which date did I visit the {value}?",
+        ask_value="Which place did I visit on {date}?",
+        ask_first="Which place did I visit first, the {a} or the {b}?",
+    ),
+    Event(
+        key="cooking",
+        pool="dish",
+        tell="Today, on {date}, I cooked {value} for the first time.",
+        reply="Well done. The second time it will take you half as long.",
+        ask_date="On which date did I cook {value}?",
+        ask_value="What did I cook on {date}?",
+        ask_first="What did I cook first, {a} or {b}?",
+    ),
+    Event(
+        key="purchase",
+        pool="object",
+        tell="Today, on {date}, I bought a {value} at the flea stalls.",
+        reply="A good find. Old things often last longer than new ones.",
+        ask_date="On which date did I buy the {value}?",
+        ask_value="What did I buy on {date}?",
+        ask_first="What did I buy first, the {a} or the {b}?",
+    ),
+)
+
+RELATION_TOLD = (
+    "My {relation} is called {name}.",
+    "I have been talking to my {relation}. My {relation} is called {name}.",
+)
+RELATION_REPLY = "It is good to know people by their name."

@@ -1,0 +1,1 @@
+"""kvrelay: where retained KV states should stand, and which stale ones to recompute."""

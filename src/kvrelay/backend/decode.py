@@ -1,0 +1,172 @@
+"""Questions and answers over caches of unequal lengths, as one batch of rows.
+
+A row is one placed cache. All rows of a batch hear the same question, so new tokens need no padding; what differs are
+the histories (padded on the left, hidden by a validity mask) and the first positions.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+
+from kvrelay.backend.attention import RaggedContinuation
+from kvrelay.backend.layers import AppendLayer, RelayCache, empty_buffer
+from kvrelay.backend.model import CausalModel
+from kvrelay.core.cache import KVCache, LayerKV
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """What is asked of every row: the question, how long to answer, and what to score beside the answer.
+
+    ``reference_ids``: the answer's tokens for the teacher-forced likelihood. ``option_ids``: one token sequence an
+    option, for the log-probability of each at the answer's start.
+    """
+
+    question_ids: tuple[int, ...]
+    max_new_tokens: int
+    reference_ids: tuple[int, ...] = ()
+    option_ids: tuple[tuple[int, ...], ...] = ()
+
+    @property
+    def room(self) -> int:
+        """Tokens that may follow a history at most."""
+        scored = max([len(self.reference_ids), *(len(ids) for ids in self.option_ids)])
+        return len(self.question_ids) + max(self.max_new_tokens, scored)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """One row's answer. ``reference_nll`` in nats a token; ``option_logprobs`` in the order of the options."""
+
+    token_ids: tuple[int, ...]
+    stopped_by_eos: bool
+    reference_nll: float | None
+    option_logprobs: tuple[float, ...]
+    question_s: float
+    decode_s: float
+    first_logits: Tensor = field(repr=False)
+
+
+def answer_rows(model: CausalModel, rows: Sequence[KVCache], asked: Asked) -> list[Answer]:
+    """Answer one question over each row greedily, all rows in one batch. Caches are read, never changed."""
+    started = time.perf_counter()
+    batch = _Batch(model, rows, asked.room)
+    last = batch.read(asked.question_ids)[:, -1]
+    first_logits = model.logits(last)
+    kept = batch.cache.lengths()
+    nll = batch.reference_nll(first_logits, asked.reference_ids)
+    batch.forget(kept)
+    options = batch.option_logprobs(first_logits, asked.option_ids)
+    batch.forget(kept)
+    asked_at = time.perf_counter()
+    tokens, eos = batch.greedy(first_logits, asked.max_new_tokens)
+    ended = time.perf_counter()
+    return [
+        Answer(
+            token_ids=tuple(tokens[row]),
+            stopped_by_eos=eos[row],
+            reference_nll=None if nll is None else float(nll[row]),
+            option_logprobs=tuple(options[row].tolist()) if options is not None else (),
+            question_s=asked_at - started,
+            decode_s=ended - asked_at,
+            first_logits=first_logits[row],
+        )
+        for row in range(len(rows))
+    ]
+
+
+class _Batch:
+    """The throw-away cache of one batch and where each of its rows stands."""
+
+    def __init__(self, model: CausalModel, rows: Sequence[KVCache], room: int) -> None:
+        self.model = model
+        self.cache, self.attend = batched_cache(rows, room)
+        self.next_B = torch.tensor([row.next_position for row in rows], device=model.device)
+
+    def read(self, ids: Sequence[int] | Tensor) -> Tensor:
+        """Append the same tokens (Q,) to every row, or one token a row (B, 1): hidden states (B, Q, hidden)."""
+        given = ids if isinstance(ids, Tensor) else self.model.row(ids).expand(len(self.next_B), -1)
+        positions = self.next_B[:, None] + torch.arange(given.shape[1], device=given.device)
+        self.next_B = self.next_B + given.shape[1]
+        return self.model.forward(given, positions, self.cache, self.attend)
+
+    def forget(self, lengths: Sequence[int]) -> None:
+        """Back to where the cache's layers had ``lengths``."""
+        self.next_B = self.next_B - (self.cache.lengths()[0] - lengths[0])
+        self.cache.truncate(lengths)
+
+    def reference_nll(self, first_logits: Tensor, reference_ids: Sequence[int]) -> Tensor | None:
+        """Mean negative log-likelihood of the reference's tokens, (B,), nats a token."""
+        if not reference_ids:
+            return None
+        total = -first_logits.log_softmax(-1)[:, reference_ids[0]].double()
+        if len(reference_ids) > 1:
+            logits = self.model.logits(self.read(reference_ids[:-1]))
+            wanted = self.model.row(reference_ids[1:]).expand(logits.shape[0], -1)
+            total = total - logits.log_softmax(-1).gather(-1, wanted[..., None])[..., 0].double().sum(-1)
+        return total / len(reference_ids)
+
+    def option_logprobs(self, first_logits: Tensor, options: Sequence[Sequence[int]]) -> Tensor | None:
+        """Log-probability of the first token in which the options differ, given what they share: (B, options)."""
+        if not options:
+            return None
+        shared = _shared_prefix(options)
+        logits = self.model.logits(self.read(options[0][:shared])[:, -1]) if shared else first_logits
+        differing = torch.tensor([option[shared] for option in options], device=logits.device)
+        return logits.log_softmax(-1)[:, differing]
+
+    def greedy(self, first_logits: Tensor, limit: int) -> tuple[list[list[int]], list[bool]]:
+        """Most likely tokens until EOS (left out of the answer) or the limit; ties go to the lower token id."""
+        n_rows = first_logits.shape[0]
+        tokens: list[list[int]] = [[] for _ in range(n_rows)]
+        ended = [False] * n_rows
+        logits = first_logits
+        for step in range(limit):
+            chosen = logits.argmax(-1)
+            for row, token in enumerate(chosen.tolist()):
+                if not ended[row] and token in self.model.eos_ids:
+                    ended[row] = True
+                elif not ended[row]:
+                    tokens[row].append(token)
+            if all(ended) or step == limit - 1:
+                break
+            logits = self.model.logits(self.read(chosen[:, None])[:, -1])
+        return tokens, ended
+
+
+def _shared_prefix(options: Sequence[Sequence[int]]) -> int:
+    shortest = min(len(option) for option in options)
+    for index in range(shortest):
+        if len({option[index] for option in options}) > 1:
+            return index
+    return shortest - 1
+
+
+def batched_cache(rows: Sequence[KVCache], room: int) -> tuple[RelayCache, RaggedContinuation]:
+    """Rows side by side, histories ending in the same column, with room for ``room`` new tokens in each layer."""
+    layers, masks, widths = [], [], []
+    for parts in zip(*(row.layers for row in rows), strict=True):
+        width = max(part.keys_HKD.shape[1] for part in parts)
+        keys = empty_buffer(parts[0].keys_HKD, len(rows), width + room)
+        values = empty_buffer(parts[0].keys_HKD, len(rows), width + room)
+        for row, part in enumerate(parts):
+            start = width - part.keys_HKD.shape[1]
+            keys[row, :, start:width], values[row, :, start:width] = part.keys_HKD, part.values_HKD
+        layers.append(AppendLayer(keys, values, width))
+        masks.append(_validity(parts, width))
+        widths.append(width)
+    return RelayCache(layers), RaggedContinuation(masks, widths)
+
+
+def _validity(parts: Sequence[LayerKV], width: int) -> Tensor | None:
+    if all(part.keys_HKD.shape[1] == width and bool(part.valid_HK.all()) for part in parts):
+        return None
+    valid = torch.zeros(len(parts), parts[0].keys_HKD.shape[0], width, dtype=torch.bool, device=parts[0].valid_HK.device)
+    for row, part in enumerate(parts):
+        valid[row, :, width - part.keys_HKD.shape[1] :] = part.valid_HK
+    return valid

@@ -1,0 +1,232 @@
+"""From a model's config file in ``conf/model`` to a loaded, gated model."""
+
+from __future__ import annotations
+
+import copy
+import importlib.util
+import json
+import logging
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
+
+from kvrelay.backend.attention import ATTENTION_NAME, register_attention
+from kvrelay.backend.model import CausalModel, ModelFacts
+from kvrelay.backend.scope import refuse_out_of_scope, rope_parameters
+from kvrelay.core.errors import AssetError, ConfigError
+from kvrelay.core.rope import RotarySpec
+
+log = logging.getLogger(__name__)
+CONVERTED = "converted"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelSpec:
+    """Which model, and how it is run.
+
+    ``source``: a hub id, a local folder, or ``package:NAME`` for weights that a Python package ships; ``gguf_file``
+    names a GGUF file in it, which is dequantised once and kept under ``cache_folder``. ``rope_parameters`` replace
+    the config's (static YaRN for Qwen2). ``position_range`` overrides the range that the config states.
+    ``expected_attention_scaling`` is checked by the gate, because YaRN is easily off without a word.
+    """
+
+    name: str
+    source: str
+    revision: str | None = None
+    gguf_file: str | None = None
+    dtype: Literal["float32", "bfloat16", "float16", "float64"] = "float32"
+    device: str = "cpu"
+    chat_template: bool = True
+    rope_parameters: dict[str, Any] = field(default_factory=dict)
+    position_range: int | None = None
+    expected_attention_scaling: float | None = None
+    answer_eos: tuple[str, ...] = ()
+    cache_folder: str = "outputs/models"
+
+    def __post_init__(self) -> None:
+        if self.device != "auto" and self.device.split(":")[0] not in ("cpu", "cuda", "mps"):
+            raise ConfigError(f"device {self.device!r} is unknown; wanted cpu, cuda, cuda:N or auto (key: model.*.device)")
+
+    @property
+    def torch_dtype(self) -> torch.dtype:
+        return getattr(torch, self.dtype)  # type: ignore[no-any-return]
+
+
+def read_config(spec: ModelSpec) -> Any:
+    """The model's config with the spec's rotary settings, in scope; no weights are read."""
+    folder, extra = _located(spec)
+    config = _try(spec, lambda: AutoConfig.from_pretrained(folder, **extra))
+    if spec.rope_parameters:
+        config.rope_parameters = {**rope_parameters(config), **spec.rope_parameters}
+    refuse_out_of_scope(config, spec.name)
+    return config
+
+
+def read_tokenizer(spec: ModelSpec) -> Any:
+    """The model's tokenizer; a folder without one is an `AssetError`."""
+    folder, extra = _located(spec)
+    return _try(spec, lambda: AutoTokenizer.from_pretrained(folder, **extra), "tokenizer")
+
+
+def facts_of(spec: ModelSpec, config: Any) -> ModelFacts:
+    """`ModelFacts` from a config, without loading weights."""
+    heads = config.num_attention_heads
+    head_dim = getattr(config, "head_dim", None) or config.hidden_size // heads
+    parameters = rope_parameters(config)
+    return ModelFacts(
+        name=spec.name,
+        n_layers=config.num_hidden_layers,
+        n_query_heads=heads,
+        n_kv_heads=config.num_key_value_heads or heads,
+        head_dim=head_dim,
+        hidden_size=config.hidden_size,
+        vocab_size=config.vocab_size,
+        position_range=spec.position_range or _stated_range(config, parameters),
+        dtype=spec.dtype,
+        rope_type=str(parameters.get("rope_type", "default")),
+        n_parameters=_parameter_count(config, head_dim),
+    )
+
+
+def load_model(spec: ModelSpec) -> CausalModel:
+    """Weights in memory, attention replaced by ours through transformers' own interface, eval mode."""
+    folder, extra = _converted(spec)
+    config = copy.deepcopy(read_config(spec))
+    register_attention()
+    given: dict[str, Any] = {"config": config, "dtype": spec.torch_dtype, "attn_implementation": ATTENTION_NAME}
+    if spec.device == "auto":
+        given["device_map"] = "auto"
+    module = _try(spec, lambda: AutoModelForCausalLM.from_pretrained(folder, **given, **extra), "weights")
+    if spec.device != "auto":
+        module = module.to(spec.device)
+    return wrap_model(module.eval(), facts_of(spec, config), _named_eos(spec))
+
+
+def wrap_model(module: Any, facts: ModelFacts, more_eos: tuple[int, ...] = ()) -> CausalModel:
+    """A `CausalModel` around a stock module whose config already names our attention."""
+    rotary = module.get_decoder().rotary_emb
+    rope = RotarySpec(
+        inv_freq=rotary.inv_freq.detach().float(),
+        scaling=float(rotary.attention_scaling),
+        rope_type=str(getattr(rotary, "rope_type", "default")),
+    )
+    return CausalModel(module=module, facts=facts, rope=rope, eos_ids=(*_eos_ids(module), *more_eos))
+
+
+def _eos_ids(module: Any) -> tuple[int, ...]:
+    found = module.generation_config.eos_token_id
+    if found is None:
+        found = module.config.eos_token_id
+    return tuple(found) if isinstance(found, list | tuple) else () if found is None else (int(found),)
+
+
+def _named_eos(spec: ModelSpec) -> tuple[int, ...]:
+    if not spec.answer_eos:
+        return ()
+    tokenizer = read_tokenizer(spec)
+    return tuple(int(tokenizer.convert_tokens_to_ids(token)) for token in spec.answer_eos)
+
+
+def _stated_range(config: Any, parameters: dict[str, Any]) -> int:
+    if parameters.get("rope_type") == "yarn" and parameters.get("original_max_position_embeddings"):
+        return int(parameters["factor"] * parameters["original_max_position_embeddings"])
+    return int(config.max_position_embeddings)
+
+
+def _parameter_count(config: Any, head_dim: int) -> int:
+    attention = config.hidden_size * head_dim * 2 * (config.num_attention_heads + config.num_key_value_heads)
+    layer = attention + 3 * config.hidden_size * config.intermediate_size
+    tied = 1 if config.tie_word_embeddings else 2
+    return int(config.num_hidden_layers * layer + tied * config.vocab_size * config.hidden_size)
+
+
+def _located(spec: ModelSpec) -> tuple[str, dict[str, Any]]:
+    """(folder or hub id, keywords) to read config and tokenizer from."""
+    if spec.gguf_file is not None and (_conversion_folder(spec) / "config.json").is_file():
+        return str(_conversion_folder(spec)), {}
+    return _raw_location(spec)
+
+
+def _raw_location(spec: ModelSpec) -> tuple[str, dict[str, Any]]:
+    extra: dict[str, Any] = {"revision": spec.revision} if spec.revision else {}
+    if spec.gguf_file:
+        extra["gguf_file"] = spec.gguf_file
+    if not spec.source.startswith("package:"):
+        path = Path(spec.source).expanduser()
+        if spec.source.startswith((".", "/", "~")) and not path.is_dir():
+            raise AssetError(f"model {spec.name}: folder {spec.source} does not exist (key: model.{spec.name}.source)")
+        return (str(path) if path.is_dir() else spec.source), extra
+    package = spec.source.removeprefix("package:")
+    found = importlib.util.find_spec(package)
+    if found is None or not found.origin:
+        raise AssetError(
+            f"model {spec.name}: Python package {package} is not installed; run `make env` "
+            f"(key: model.{spec.name}.source)"
+        )
+    return str(Path(found.origin).parent), extra
+
+
+def _conversion_folder(spec: ModelSpec) -> Path:
+    return Path(spec.cache_folder) / f"{spec.name}-{CONVERTED}"
+
+
+def _converted(spec: ModelSpec) -> tuple[str, dict[str, Any]]:
+    """Where to load weights from. A GGUF file is dequantised once, because that takes longer than a small run."""
+    if spec.gguf_file is None:
+        return _raw_location(spec)
+    folder = _conversion_folder(spec)
+    if not (folder / "config.json").is_file():
+        _convert_gguf(spec, folder)
+    return str(folder), {}
+
+
+def _convert_gguf(spec: ModelSpec, folder: Path) -> None:
+    source, extra = _raw_location(spec)
+    log.info("dequantising %s once into %s", spec.gguf_file, folder)
+    given: dict[str, Any] = dict(extra)
+    try:
+        from transformers import GgufConfig
+
+        given["quantization_config"] = GgufConfig(dequantize=True)
+    except ImportError:
+        log.debug("this transformers always dequantises GGUF files")
+    module = _try(spec, lambda: AutoModelForCausalLM.from_pretrained(source, dtype=torch.float32, **given), "weights")
+    tokenizer = _try(spec, lambda: AutoTokenizer.from_pretrained(source, **extra), "tokenizer")
+    partial = folder.with_name(f"{folder.name}.partial-{_process_tag()}")
+    module.save_pretrained(partial)
+    tokenizer.save_pretrained(partial)
+    _drop_quantisation(partial / "config.json")
+    try:
+        partial.rename(folder)
+    except OSError:
+        if not (folder / "config.json").is_file():
+            raise
+        log.debug("another process converted %s meanwhile", spec.gguf_file)
+
+
+def _process_tag() -> str:
+    import os
+    import uuid
+
+    return f"{os.getpid()}-{uuid.uuid4().hex[:6]}"
+
+
+def _drop_quantisation(config_file: Path) -> None:
+    settings = json.loads(config_file.read_text(encoding="utf-8"))
+    settings.pop("quantization_config", None)
+    config_file.write_text(json.dumps(settings, indent=2), encoding="utf-8")
+
+
+def _try(spec: ModelSpec, read: Any, what: str = "config") -> Any:
+    """Run a transformers loader; whatever goes wrong becomes one `AssetError` that says what to do."""
+    try:
+        return read()
+    except (OSError, ValueError, KeyError, TypeError, ImportError, RuntimeError) as error:
+        reason = " ".join(str(error).split())[:300]
+        raise AssetError(
+            f"model {spec.name}: cannot read its {what} from {spec.source!r}: {reason}. Put the model in a local "
+            f"folder and set model.{spec.name}.source=FOLDER, or let this machine reach the hub (HF_HUB_OFFLINE unset)"
+        ) from error

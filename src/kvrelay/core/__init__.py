@@ -1,0 +1,1 @@
+"""The nouns: examples, budgets, caches, positions, selections. Torch and the standard library only."""

@@ -1,0 +1,89 @@
+"""What a data set gives: a history in units, a question about it, and the reference answers."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Literal, Protocol
+
+CountTokens = Callable[[str], int]
+"""Number of tokens of a text in the model's own tokenizer, special tokens not added."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Turn:
+    """One message of a conversation. ``role`` is what the chat template knows (system, user, assistant)."""
+
+    role: str
+    content: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unit:
+    """What the data set calls one piece of history: a session, a turn, a passage, a book chunk.
+
+    ``text`` is the piece as the published prompt shows it (layout ``document``); ``turns`` are its messages
+    (layout ``chat``). ``index_text`` is what a retriever may see of it. ``evidence`` never reaches a prompt.
+    """
+
+    id: str
+    text: str
+    index_text: str
+    turns: tuple[Turn, ...] = ()
+    timestamp: str | None = None
+    evidence: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choice:
+    """One option of a multiple-choice question; ``label`` is its letter, lower case, without brackets."""
+
+    label: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Example:
+    """One question about one history.
+
+    The prompt is ``preamble`` + the units in order + ``question_prompt``, wrapped in the model's chat template.
+    ``question`` is the bare question, for retrievers and judges. Examples with equal ``history_id`` share a prefill.
+    ``cluster_id`` is what the bootstrap resamples. An example without references can be answered but not scored.
+    """
+
+    id: str
+    cluster_id: str
+    units: tuple[Unit, ...]
+    question: str
+    question_prompt: str
+    references: tuple[str, ...]
+    question_type: str
+    question_date: str | None = None
+    preamble: str = ""
+    system: str | None = None
+    layout: Literal["document", "chat"] = "document"
+    choices: tuple[Choice, ...] = ()
+    gold_choice: str | None = None
+    unanswerable: bool = False
+    notes: Mapping[str, object] = field(default_factory=dict)
+
+    @property
+    def history_id(self) -> str:
+        """Hash of everything that stands before the question: equal ids mean equal prefills."""
+        units = [[u.text, [[t.role, t.content] for t in u.turns]] for u in self.units]
+        seen = [self.system, self.preamble, self.layout, units]
+        return hashlib.sha256(json.dumps(seen, ensure_ascii=False).encode("utf-8", "surrogatepass")).hexdigest()[:16]
+
+
+class DatasetAdapter(Protocol):
+    """Reads one data set. Bad records raise `DataError` with the file, the record and the field."""
+
+    def examples(self, count_tokens: CountTokens) -> Iterator[Example]:
+        """Yield examples in the data set's own order, the questions of one history next to each other."""
+        ...
+
+    def fingerprint(self) -> str:
+        """sha256 over the bytes of every file that is read, so that a changed file is a changed data set."""
+        ...

@@ -1,0 +1,100 @@
+"""A history as the model has read it, and the protocol of those who choose from it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal, Protocol
+
+from torch import Tensor
+
+from kvrelay.core.cache import KVCache
+from kvrelay.core.selection import Selection
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WindowMass:
+    """Evidence: attention of ``window`` observing queries, summed over them, (Hq, N) float32 a layer.
+
+    ``over="history"``: the last ``window`` tokens of the history; ``over="question"``: all tokens of the question,
+    over the full cache (``window`` is then not used). Softmax in float32 over all keys that the query may see.
+    """
+
+    window: int
+    over: Literal["history", "question"] = "history"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ColumnMass:
+    """Evidence: attention summed over all N prefilled queries, (Hq, N) float32 a layer, streamed in blocks."""
+
+
+Need = WindowMass | ColumnMass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HistoryText:
+    """What the history's tokens are: T tokens after P protected ones, and the units' half-open token spans.
+
+    Spans count from the history's first token; a token belongs to the unit that holds its first character.
+    """
+
+    protected: int
+    n_history: int
+    unit_ids: tuple[str, ...]
+    unit_spans: tuple[tuple[int, int], ...]
+    index_texts: tuple[str, ...]
+
+    @property
+    def n_prefilled(self) -> int:
+        return self.protected + self.n_history
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """The bare question (what a retriever may see) and the tokens that follow the history in the prompt."""
+
+    text: str
+    token_ids: tuple[int, ...]
+    example_id: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class PrefilledHistory:
+    """The full cache of one history (every position at its source) and the evidence that was recorded on the way."""
+
+    cache: KVCache
+    text: HistoryText
+    history_id: str
+    n_query_heads: int
+    evidence: Mapping[Need, tuple[Tensor, ...]] = field(default_factory=dict)
+
+    @property
+    def n_layers(self) -> int:
+        return len(self.cache.layers)
+
+    @property
+    def n_kv_heads(self) -> int:
+        return self.cache.layers[0].keys_HKD.shape[0]
+
+    def history_mass(self, need: Need, layer: int) -> Tensor:
+        """One layer's evidence over the history alone: (Hq, T)."""
+        return self.evidence[need][layer][:, self.text.protected :]
+
+
+class Selector(Protocol):
+    """Decides which states stay. A frozen dataclass that Hydra builds; equal inputs give equal selections."""
+
+    @property
+    def needs(self) -> frozenset[Need]:
+        """The evidence that prefill must record for it."""
+        ...
+
+    @property
+    def question_aware(self) -> bool:
+        """False where the selection is the same for every question of a history, so that it is made once."""
+        ...
+
+    def select(self, prefilled: PrefilledHistory, question: Question, budget: int) -> Selection:
+        """Keep exactly ``budget`` history states per layer and KV head (on average over layers), ascending."""
+        ...

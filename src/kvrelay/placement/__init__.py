@@ -1,0 +1,1 @@
+"""Position conditions, one a file."""

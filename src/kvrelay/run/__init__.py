@@ -1,0 +1,1 @@
+"""From an experiment's cells to records on disk."""

@@ -1,0 +1,180 @@
+"""What is written down: one record an answer, one verdict a judgement, one manifest a run. Plain values, versioned."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict
+
+SCHEMA_VERSION = 1
+
+
+def digest(value: object) -> str:
+    """sha256 of a value's canonical JSON: the one way in which settings, cells and items get their keys."""
+    text = json.dumps(value, sort_keys=True, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+class Schema(BaseModel):
+    """Frozen, and a field that nobody declared is an error."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Cell(Schema):
+    """Names of one (model, dataset, selector, retention, position), as the config groups call them."""
+
+    model: str
+    dataset: str
+    selector: str
+    retention: str
+    position: str
+
+    @property
+    def label(self) -> str:
+        return f"{self.model} · {self.dataset} · {self.selector} · {self.retention} · {self.position}"
+
+
+class ErrorInfo(Schema):
+    """Why an example has no answer."""
+
+    kind: str
+    message: str
+
+
+class Timings(Schema):
+    """Seconds by stage. ``prefill_s`` is that of the shared prefill; ``batch_rows`` rows shared the decoding times."""
+
+    prefill_s: float = 0.0
+    select_s: float = 0.0
+    relocate_s: float = 0.0
+    question_s: float = 0.0
+    decode_s: float = 0.0
+
+
+class RunRecord(Schema):
+    """One answer of one cell to one example, with all that is needed to judge, pair and trust it."""
+
+    schema_version: int = SCHEMA_VERSION
+    key: str
+    """Hash of the cell's scientific configuration and of the example: equal keys are the same measurement."""
+    pair_key: str
+    """The same hash without the position: the arms of a pair share it."""
+    cell: Cell
+    run_id: str
+    worker: str
+    example_id: str
+    cluster_id: str
+    history_id: str
+    question: str
+    question_type: str
+    question_date: str | None = None
+    references: tuple[str, ...] = ()
+    choices: dict[str, str] = {}
+    gold_choice: str | None = None
+    unanswerable: bool = False
+    status: Literal["ok", "error"]
+    error: ErrorInfo | None = None
+    answer: str | None = None
+    answer_tokens: int = 0
+    stop: Literal["eos", "length"] | None = None
+    max_new_tokens: int = 0
+    reference_nll: float | None = None
+    """Mean negative log-likelihood of the first reference's tokens, in nats a token, teacher-forced."""
+    choice_logprobs: dict[str, float] = {}
+    """Log-probability of each option's letter after the answer's opening, where the data set has choices."""
+    n_history: int = 0
+    n_protected: int = 0
+    n_question: int = 0
+    budget: int = 0
+    slots_LH: list[list[int]] = []
+    anchor: int = 0
+    next_position: int = 0
+    cache_bytes: int = 0
+    kept_sha256: str = ""
+    values_sha256: str = ""
+    batch_sha256: str = ""
+    """Hash of the list of cells that decoded in one batch with this one, and of its dtype."""
+    batch_rows: int = 1
+    timings: Timings = Timings()
+    peak_memory_bytes: int = 0
+    notes: dict[str, Any] = {}
+    """What a selector, adapter or trimmer wants on record: merge rate, dropped units, flags of the data set."""
+
+
+    def item_fields(self) -> dict[str, Any]:
+        """What a judge may see of this record, and nothing else."""
+        return {
+            "question": self.question,
+            "references": list(self.references),
+            "candidate": self.answer or "",
+            "question_type": self.question_type,
+            "question_date": self.question_date,
+            "choices": self.choices,
+            "gold_choice": self.gold_choice,
+            "unanswerable": self.unanswerable,
+        }
+
+
+def item_key(judge_id: str, fields: dict[str, Any]) -> str:
+    """Key of a judgement. Identical answers under two methods share it, so that they are judged once."""
+    return digest({"judge": judge_id, "item": fields})
+
+
+class Verdict(Schema):
+    """A judge's answer about one item: true, false, or unscored with a reason. Unscored is never counted as false."""
+
+    schema_version: int = SCHEMA_VERSION
+    judge_id: str
+    item_key: str
+    """Hash of what the judge saw and of the judge itself; records join their verdicts by it."""
+    correct: bool | None
+    reason: str = ""
+    """Why it is unscored (malformed, truncated, refused, empty, transport_error, too_long, no_reference, rubric …)."""
+    parse: str = "strict"
+    scores: dict[str, float] = {}
+    """Numbers that a judge gives beside its verdict (token F1, exact match, the official rule's outcome …)."""
+    raw: str = ""
+    usage: dict[str, Any] = {}
+
+
+class PlannedCell(Schema):
+    """One cell of a run and the keys of the records that it expects, in the order of its examples."""
+
+    cell: Cell
+    config_sha256: str
+    """Hash of the cell's scientific configuration: the same names with another hash are another measurement."""
+    keys: tuple[str, ...]
+
+
+class RunPlan(Schema):
+    """What a run sets out to measure; written before any work, so that a report can name what is missing."""
+
+    schema_version: int = SCHEMA_VERSION
+    experiment: str
+    run_id: str
+    created: str
+    """UTC, ISO 8601. Of two runs that hold the same cell with different settings, a report takes the newer one."""
+    cells: tuple[PlannedCell, ...]
+    judges: tuple[str, ...] = ()
+    """Judge ids in use, the first being the one of the headline column."""
+    stamps: tuple[str, ...] = ()
+    """What every table must say: trimmed histories, a short answer limit, LIMIT, a laptop model."""
+    settings: dict[str, Any] = {}
+    """The resolved configuration, for people and provenance."""
+
+
+class Manifest(Schema):
+    """Written last, by atomic rename: a run with a manifest is complete."""
+
+    schema_version: int = SCHEMA_VERSION
+    run_id: str
+    experiment: str
+    expected: int
+    done: int
+    failed: list[str] = []
+    skipped: int = 0
+    files: dict[str, str] = {}
+    stamps: list[str] = []

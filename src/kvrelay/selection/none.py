@@ -1,0 +1,29 @@
+"""Nothing of the history stays: what the model answers from the question alone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+
+from kvrelay.core.history import Need, PrefilledHistory, Question
+from kvrelay.core.selection import Selection
+from kvrelay.selection.scores import no_scores, one_set
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NoHistory:
+    """Keeps the protected states alone whatever the budget, and records 0 as the budget that it used."""
+
+    @property
+    def needs(self) -> frozenset[Need]:
+        return frozenset()
+
+    @property
+    def question_aware(self) -> bool:
+        return False
+
+    def select(self, prefilled: PrefilledHistory, question: Question, budget: int) -> Selection:
+        n_history = prefilled.text.n_history
+        layers = one_set(prefilled, torch.zeros(n_history, dtype=torch.bool), no_scores(n_history))
+        return Selection(layers=layers, protected=prefilled.text.protected, budget=0)

@@ -1,0 +1,1 @@
+"""Paired cluster statistics over records and verdicts. No torch."""

@@ -1,0 +1,227 @@
+"""From plans, records and verdicts to one tidy table: a row for each cell and example, nothing left out in silence."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+
+from kvrelay.core.errors import DataError
+from kvrelay.run.record import Cell, RunPlan, RunRecord, Verdict, digest, item_key
+from kvrelay.stats.plans import Plans, merge, name_examples
+from kvrelay.stats.receipts import check_pairs
+
+CELL = ["model", "dataset", "selector", "retention", "position"]
+GROUP = CELL[:-1]
+"""The names that the arms of a pair share."""
+STAGES = ["prefill_s", "select_s", "relocate_s", "question_s", "decode_s"]
+_TEXT = [*CELL, "key", "pair_key", "example_id", "cluster", "question_type", "status", "reason", "stop"]
+_NUMBERS = ["f1", "em", "nll", "loglik", "answer_tokens", "batch_rows", "peak_memory_bytes", *STAGES]
+_OUTCOMES = ["correct", "choice_correct"]
+_VOLATILE = {"run_id", "worker", "timings", "peak_memory_bytes"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Results:
+    """An experiment's outcomes.
+
+    ``table`` has one row a (cell, example). Its ``status`` is ``scored``, ``unscored`` (the judge gave no verdict,
+    ``reason`` says why), ``unjudged`` (no verdict on file), ``failed`` (``reason`` holds the error) or ``missing``
+    (no record). ``correct`` and ``choice_correct`` are True, False or NA; ``f1`` and ``em`` lie in 0 … 1.
+    """
+
+    experiment: str
+    table: pd.DataFrame
+    judges: Mapping[str, str]
+    """Judge whose verdicts are ``correct``, by data set; a data set that nobody judged is absent."""
+    planned_judges: tuple[str, ...]
+    stamps: tuple[str, ...]
+    content_sha256: str
+    """Hash of all answers and verdicts in the table, timings apart: equal for equal measurements."""
+
+    @property
+    def incomplete(self) -> pd.DataFrame:
+        """Rows that a finished experiment would not have: missing, failed, or not judged though a judge was planned."""
+        wanted = ["missing", "failed", *(["unjudged"] if self.planned_judges else [])]
+        return self.table[self.table["status"].isin(wanted)]
+
+
+def tidy(
+    plans: Sequence[RunPlan],
+    records: Mapping[str, RunRecord],
+    verdicts: Mapping[str, Verdict],
+    *,
+    judge: str | None = None,
+) -> Results:
+    """Join an experiment's files. ``judge`` picks whose verdicts count; else the first planned one that judged the set.
+
+    Raises `IncompleteError` without plans, `DataError` for records that contradict each other, and `InvariantError`
+    for arms of a pair that differ in more than their positions.
+    """
+    merged = merge(plans)
+    in_force = {key: records[key] for keys in merged.keys.values() for key in keys if key in records}
+    order = (judge,) if judge is not None else merged.judges
+    judged = {key: _verdicts(record, order, verdicts) for key, record in in_force.items()}
+    chosen = _choose(order, in_force, judged)
+    twins = name_examples(merged, in_force)
+    rows = [
+        _row(cell, place, key, in_force.get(key), twins.get(key), judged.get(key, {}), chosen.get(cell.dataset))
+        for cell, keys in merged.keys.items()
+        for place, key in enumerate(keys)
+    ]
+    table = _typed(rows)
+    _check_ids(table)
+    check_pairs(in_force.values())
+    return Results(
+        experiment=merged.experiment,
+        table=table,
+        judges=chosen,
+        planned_judges=order,
+        stamps=(*merged.stamps, *_stamps(merged, records, table, order, chosen)),
+        content_sha256=_content(in_force, judged),
+    )
+
+
+def _verdicts(record: RunRecord, judges: Sequence[str], verdicts: Mapping[str, Verdict]) -> dict[str, Verdict]:
+    if record.status != "ok":
+        return {}
+    fields = record.item_fields()
+    keys = {judge: item_key(judge, fields) for judge in judges}
+    return {judge: verdicts[key] for judge, key in keys.items() if key in verdicts}
+
+
+def _choose(
+    order: Sequence[str], records: Mapping[str, RunRecord], judged: Mapping[str, Mapping[str, Verdict]]
+) -> dict[str, str]:
+    seen: dict[str, set[str]] = {}
+    for key, record in records.items():
+        seen.setdefault(record.cell.dataset, set()).update(judged[key])
+    return {data: next(j for j in order if j in found) for data, found in sorted(seen.items()) if found}
+
+
+def _row(
+    cell: Cell,
+    place: int,
+    key: str,
+    record: RunRecord | None,
+    twin: RunRecord | None,
+    verdicts: Mapping[str, Verdict],
+    judge: str | None,
+) -> dict[str, Any]:
+    example = record or twin
+    row: dict[str, Any] = {
+        **cell.model_dump(),
+        "key": key,
+        "example_id": example.example_id if example else f"#{place + 1}",
+        "cluster": example.cluster_id if example else "",
+        "question_type": example.question_type if example else "",
+        "status": "missing",
+        "reason": "no record",
+    }
+    if record is None:
+        return row
+    row |= {"pair_key": record.pair_key, "stop": record.stop or "", "batch_rows": record.batch_rows}
+    if record.status == "error":
+        error = record.error
+        return row | {"status": "failed", "reason": f"{error.kind}: {error.message}" if error else "no reason given"}
+    verdict = verdicts.get(judge) if judge is not None else None
+    return row | _outcome(verdict) | _measures(record, verdicts)
+
+
+def _outcome(verdict: Verdict | None) -> dict[str, Any]:
+    if verdict is None:
+        return {"status": "unjudged", "reason": "no verdict"}
+    if verdict.correct is None:
+        return {"status": "unscored", "reason": verdict.reason or "no reason given"}
+    return {"status": "scored", "reason": "", "correct": verdict.correct}
+
+
+def _measures(record: RunRecord, verdicts: Mapping[str, Verdict]) -> dict[str, Any]:
+    nll = record.reference_nll
+    return {
+        "f1": _score(record, verdicts, ("f1", "token_f1")),
+        "em": _score(record, verdicts, ("em", "exact_match")),
+        "nll": nll,
+        "loglik": None if nll is None else -nll,
+        "choice_correct": _choice(record),
+        "answer_tokens": record.answer_tokens,
+        "peak_memory_bytes": record.peak_memory_bytes,
+        **record.timings.model_dump(include=set(STAGES)),
+    }
+
+
+def _score(record: RunRecord, verdicts: Mapping[str, Verdict], names: Sequence[str]) -> float | None:
+    """A share that any of the judges gave, the first one's first."""
+    for verdict in verdicts.values():
+        for name in names:
+            if name in verdict.scores:
+                value = verdict.scores[name]
+                if not 0.0 <= value <= 1.0:
+                    raise DataError(f"report: {verdict.judge_id} gives {record.key[:12]} {name}={value}; wanted 0 to 1")
+                return value
+    return None
+
+
+def _choice(record: RunRecord) -> bool | None:
+    """Whether the gold letter has the highest log-probability; on a tie the first letter of the alphabet counts."""
+    options = record.choice_logprobs
+    if not options or record.gold_choice is None or any(math.isnan(value) for value in options.values()):
+        return None
+    return min(options, key=lambda label: (-options[label], label)) == record.gold_choice
+
+
+def _typed(rows: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
+    table = pd.DataFrame(rows, columns=[*_TEXT, *_NUMBERS, *_OUTCOMES])
+    table[_TEXT] = table[_TEXT].fillna("").astype(str)
+    table[_NUMBERS] = table[_NUMBERS].astype("float64")
+    table[_OUTCOMES] = table[_OUTCOMES].astype("boolean")
+    return table.sort_values([*CELL, "example_id", "key"], kind="stable", ignore_index=True)
+
+
+def _check_ids(table: pd.DataFrame) -> None:
+    known = table[table["status"] != "missing"]
+    if (bad := known[known["cluster"] == ""]).size:
+        raise DataError(f"report: example {bad['example_id'].iloc[0]!r} has no cluster_id; set it in the adapter")
+    if (bad := table[table.duplicated([*CELL, "example_id"])]).size:
+        first = bad.iloc[0]
+        raise DataError(f"report: example {first['example_id']!r} stands twice in {' · '.join(first[CELL])}")
+    spread = known.groupby(["model", "dataset", "example_id"])["cluster"].nunique()
+    if (bad := spread[spread > 1]).size:
+        raise DataError(f"report: example {bad.index[0][-1]!r} has {bad.iloc[0]} cluster ids; wanted one")
+
+
+def _stamps(
+    plans: Plans,
+    records: Mapping[str, RunRecord],
+    table: pd.DataFrame,
+    judges: Sequence[str],
+    chosen: Mapping[str, str],
+) -> list[str]:
+    count = table["status"].value_counts()
+    names = {"missing": "without a record", "failed": "failed", **({"unjudged": "without a verdict"} if judges else {})}
+    gaps = [f"{count[status]} {text}" for status, text in names.items() if count.get(status, 0)]
+    stamps = [f"INCOMPLETE: of {len(table)} answers {', '.join(gaps)}"] if gaps else []
+    if unscored := int(count.get("unscored", 0)):
+        why = table.loc[table["status"] == "unscored", "reason"].value_counts().sort_index()
+        reasons = ", ".join(f"{reason} {n}" for reason, n in why.items())
+        stamps.append(f"{unscored} of {len(table)} verdicts are unscored ({reasons}) and count neither as right nor wrong")
+    for data, judge in chosen.items():
+        if judge != judges[0]:
+            stamps.append(f"{data}: scored by {judge}; {judges[0]} gave no verdict on it")
+    if stray := len(set(records) - plans.known_keys):
+        stamps.append(f"{stray} records belong to no plan and are left out")
+    return stamps
+
+
+def _content(records: Mapping[str, RunRecord], judged: Mapping[str, Mapping[str, Verdict]]) -> str:
+    parts = [
+        [
+            records[key].model_dump(mode="json", exclude=_VOLATILE),
+            [[judge, v.correct, v.reason, v.scores] for judge, v in sorted(judged[key].items())],
+        ]
+        for key in sorted(records)
+    ]
+    return digest(parts)

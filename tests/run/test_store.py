@@ -1,0 +1,372 @@
+"""The store: what was acknowledged is still there, what is damaged is named and redone, and nothing counts twice."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+import zlib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kvrelay.core.errors import AssetError, InvariantError
+from kvrelay.run.record import Cell, ErrorInfo, RunRecord, Verdict
+from kvrelay.run.store import read_records, read_verdicts, record_appender, verdict_appender
+
+CELL = Cell(model="m", dataset="d", selector="s", retention="r", position="p")
+
+
+def record(key: str, **fields: Any) -> RunRecord:
+    plain: dict[str, Any] = {"pair_key": "p", "cell": CELL, "run_id": "r", "worker": "w", "example_id": key}
+    plain |= {"cluster_id": "c", "history_id": "h", "question": "q", "question_type": "t", "status": "ok"}
+    return RunRecord(key=key, **(plain | fields))
+
+
+def verdict(item_key: str, correct: bool | None, **fields: Any) -> Verdict:
+    return Verdict(judge_id="j", item_key=item_key, correct=correct, **fields)
+
+
+def fill(folder: Path, *records: RunRecord, worker: str = "w") -> Path:
+    with record_appender(folder, worker=worker) as shard:
+        for one in records:
+            shard.append(one)
+    return shard.path
+
+
+def spoil(path: Path, number: int, line: bytes) -> None:
+    lines = path.read_bytes().split(b"\n")
+    lines[number] = line
+    path.write_bytes(b"\n".join(lines))
+
+
+# The writer of the tests that kill: appends the records that are missing and says on stdout which are on disk.
+WRITER = """
+import os, sys
+from pathlib import Path
+from tests.run.test_store import record
+from kvrelay.run.store import claim_folder, read_records, record_appender
+folder, worker, first, last, filler = Path(sys.argv[1]), sys.argv[2], *map(int, sys.argv[3:])
+claim_folder(folder, "e")
+done = read_records(folder)
+with record_appender(folder, worker=worker) as shard:
+    for key in (f"k{number:04}" for number in range(first, last)):
+        if key not in done:
+            shard.append(record(key, answer=key * filler))
+            os.write(1, key.encode() + b"\\n")
+"""
+
+
+def writer(folder: Path, worker: str, first: int, last: int, filler: int = 1) -> subprocess.Popen[bytes]:
+    root = Path(__file__).parents[2]
+    paths = os.pathsep.join([str(root / "src"), str(root)])
+    command = [sys.executable, "-c", WRITER, str(folder), worker, str(first), str(last), str(filler)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, env=os.environ | {"PYTHONPATH": paths})
+
+
+def said(process: subprocess.Popen[bytes]) -> list[str]:
+    assert process.stdout is not None
+    with process.stdout:
+        lines = process.stdout.read()
+    process.wait()
+    return lines.decode().split("\n")[:-1]
+
+
+def keys_in(path: Path) -> list[str]:
+    return [json.loads(line)["record"]["key"] for line in path.read_bytes().split(b"\n") if line]
+
+
+def test_records_come_back_as_they_were(tmp_path: Path) -> None:
+    odd = record(
+        "odd",
+        question="line\u2028and\u2029and\x85and\r\nand\x0b\x0cand\x00 é 漢 🙂",
+        answer="\ud83d alone, and \ud83d\ude00 in halves",
+        reference_nll=0.1 + 0.2,
+        slots_LH=[[1, 2], [3, 4]],
+        choices={"a": "x"},
+        notes={"rate": 1e-300, "deep": [{"n": None}]},
+    )
+    path = fill(tmp_path, odd, record("plain"))
+    assert path.read_bytes().count(b"\n") == 2
+    path.read_bytes().decode("utf-8")
+    found = read_records(tmp_path)
+    assert list(found) == ["odd", "plain"]
+    assert found["plain"] == record("plain")
+    assert found["odd"] == odd.model_copy(update={"answer": "\ud83d alone, and 😀 in halves"})
+
+
+def test_a_line_carries_the_crc32_of_its_canonical_json(tmp_path: Path) -> None:
+    wrapped = json.loads(fill(tmp_path, record("é")).read_bytes())
+    body = json.dumps(wrapped["record"], sort_keys=True, ensure_ascii=False, separators=(",", ":"))
+    assert wrapped["crc"] == f"{zlib.crc32(body.encode()):08x}"
+    assert wrapped["record"]["key"] == "é" and wrapped["record"]["schema_version"] == 1
+
+
+def test_an_empty_shard_leaves_no_file_and_a_0_byte_shard_is_no_fault(tmp_path: Path) -> None:
+    assert not fill(tmp_path).exists()
+    (tmp_path / "records" / "other.jsonl").touch()
+    assert read_records(tmp_path) == {}
+    assert read_records(tmp_path / "nowhere") == {}
+
+
+def test_every_process_gets_a_name_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("ARRAY_JOB_ID", "ARRAY_TASK_ID", "JOB_ID", "PROCID"):
+        monkeypatch.delenv(f"SLURM_{name}", raising=False)
+    one, two = record_appender(tmp_path), record_appender(tmp_path)
+    assert one.path != two.path and f"-{os.getpid()}-" in one.worker
+    monkeypatch.setenv("SLURM_JOB_ID", "77")
+    assert record_appender(tmp_path).worker.startswith("77-")
+    monkeypatch.setenv("SLURM_ARRAY_JOB_ID", "70")
+    monkeypatch.setenv("SLURM_ARRAY_TASK_ID", "5")
+    assert record_appender(tmp_path).worker.startswith("70_5-")
+    shard = verdict_appender(tmp_path, "gpt/oss: 20b#../x", worker="w")
+    assert shard.path == tmp_path / "verdicts" / "gpt-oss-20b-..-x.w.jsonl"
+
+
+def test_a_torn_tail_is_passed_over_and_cut_off(tmp_path: Path) -> None:
+    path = fill(tmp_path, record("a"), record("b"))
+    whole = path.read_bytes()
+    second = whole.index(b"\n") + 1
+    for size in [*range(second, len(whole) - 1, 37), len(whole) - 1]:
+        path.write_bytes(whole[:size])
+        assert list(read_records(tmp_path)) == ["a"]
+        fill(tmp_path, record("c"))
+        assert keys_in(path) == ["a", "c"]
+    path.write_bytes(whole[: second - 1])
+    assert read_records(tmp_path) == {}
+    fill(tmp_path, record("c"))
+    assert keys_in(path) == ["c"]
+
+
+def test_a_torn_tail_longer_than_a_block_is_cut_off(tmp_path: Path) -> None:
+    path = fill(tmp_path, record("a"), record("b", answer="x" * 300_000))
+    path.write_bytes(path.read_bytes()[:-1])
+    fill(tmp_path, record("c"))
+    assert keys_in(path) == ["a", "c"]
+
+
+def damaged_lines() -> dict[str, Any]:
+    def flipped(line: bytes) -> bytes:
+        return line.replace(b'"question":"q"', b'"question":"z"')
+
+    return {
+        "torn": lambda line: line[: len(line) // 2],
+        "glued": lambda line: line + line,
+        "flipped": flipped,
+        "no crc": lambda line: line.replace(b'"crc"', b'"sum"'),
+        "bare": lambda line: b"[1, 2]",
+        "binary": lambda line: b"\x00\xff\xfe\x00",
+        "deep": lambda line: b"[" * 100_000,
+        "nan": lambda line: line.replace(b'"n_history":0', b'"n_history":NaN'),
+    }
+
+
+@pytest.mark.parametrize("fault", damaged_lines())
+def test_a_damaged_line_in_the_middle_is_named_and_spoils_nothing_else(
+    fault: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = fill(tmp_path, record("a"), record("b"), record("c"))
+    before = path.read_bytes().split(b"\n")[1]
+    after = damaged_lines()[fault](before)
+    assert after != before
+    spoil(path, 1, after)
+    assert list(read_records(tmp_path)) == ["a", "c"]
+    assert f"{path}:2 is damaged" in caplog.text and f"{path} holds 1 damaged line(s)" in caplog.text
+    fill(tmp_path, record("b"), worker="next")
+    assert list(read_records(tmp_path)) == ["a", "b", "c"]
+
+
+def test_an_unknown_field_is_a_damaged_line_that_names_it(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    path = fill(tmp_path, record("a"))
+    _rewrite(path, surplus=1)
+    assert read_records(tmp_path) == {}
+    assert "surplus" in caplog.text
+
+
+def test_a_newer_schema_is_refused_by_file_and_line(tmp_path: Path) -> None:
+    path = fill(tmp_path, record("a"), record("b"))
+    _rewrite(path, schema_version=2)
+    with pytest.raises(AssetError, match=r"w\.jsonl:1 was written by a newer kvrelay \(schema 2"):
+        read_records(tmp_path)
+
+
+def _rewrite(path: Path, **fields: Any) -> None:
+    """Change the first record and give it a right checksum."""
+    value = json.loads(path.read_bytes().split(b"\n")[0])["record"] | fields
+    body = json.dumps(value, sort_keys=True, separators=(",", ":")).encode()
+    spoil(path, 0, b'{"record":%s,"crc":"%08x"}' % (body, zlib.crc32(body)))
+
+
+def test_crlf_blank_lines_and_other_spacing_are_read(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    path = fill(tmp_path, record("a"), record("b"))
+    lines = [json.dumps(json.loads(line)).encode() for line in path.read_bytes().split(b"\n") if line]
+    path.write_bytes(b"\r\n".join([lines[0], b"", lines[1], b""]))
+    assert list(read_records(tmp_path)) == ["a", "b"]
+    assert caplog.text == ""
+
+
+def test_the_merge_does_not_depend_on_the_order_of_shards_and_lines(tmp_path: Path) -> None:
+    rng = random.Random(7)
+    failed = {"status": "error", "error": ErrorInfo(kind="K", message="m")}
+    pool = [record(f"k{number % 5}", answer=rng.choice("xyz"), worker=str(number)) for number in range(20)]
+    pool += [record(f"k{number % 7}", worker=f"e{number}", **failed) for number in range(14)]
+    merged = []
+    for trial in range(12):
+        rng.shuffle(pool)
+        folder = tmp_path / str(trial)
+        cuts = sorted(rng.sample(range(len(pool) + 1), 3))
+        for number, (start, end) in enumerate(zip([0, *cuts], [*cuts, len(pool)], strict=True)):
+            fill(folder, *pool[start:end], worker=f"w{rng.random()}{number}")
+        merged.append(read_records(folder))
+    assert all(list(one.items()) == list(merged[0].items()) for one in merged)
+    assert [one.status for one in merged[0].values()] == ["ok"] * 5 + ["error"] * 2
+    oks = [one for one in pool if one.status == "ok" and one.key == "k0"]
+    least = min(oks, key=lambda one: json.dumps(one.model_dump(mode="json"), sort_keys=True, separators=(",", ":")))
+    assert merged[0]["k0"] == least
+
+
+def test_a_scored_verdict_stands_before_an_unscored_one(tmp_path: Path) -> None:
+    for worker, verdicts in {
+        "a": [verdict("i1", None, reason="malformed"), verdict("i2", False)],
+        "b": [verdict("i1", False), verdict("i2", None, reason="empty"), verdict("i3", None, reason="empty")],
+    }.items():
+        with verdict_appender(tmp_path, "j", worker=worker) as shard:
+            for one in verdicts:
+                shard.append(one)
+    found = read_verdicts(tmp_path)
+    assert {key: one.correct for key, one in found.items()} == {"i1": False, "i2": False, "i3": None}
+
+
+def test_a_number_that_is_not_finite_is_refused_and_leaves_no_trace(tmp_path: Path) -> None:
+    with record_appender(tmp_path, worker="w") as shard:
+        shard.append(record("a"))
+        with pytest.raises(InvariantError, match="record bad cannot be written as JSON"):
+            shard.append(record("bad", reference_nll=float("nan")))
+        shard.append(record("b"))
+    assert keys_in(shard.path) == ["a", "b"]
+
+
+def test_kill_at_random_moments_loses_nothing_and_doubles_nothing(tmp_path: Path) -> None:
+    rng = random.Random(20)
+    folder, total = tmp_path / "e", 400
+    acknowledged: list[str] = []
+    killed_at_work = 0
+    for _ in range(15):
+        process = writer(folder, "w", 0, total, filler=4_000)
+        assert process.stdout is not None
+        for _ in range(rng.randint(0, 24)):
+            acknowledged.append(process.stdout.readline().decode().strip())
+        time.sleep(rng.random() * 0.004)
+        process.kill()
+        acknowledged += said(process)
+        killed_at_work += process.returncode == -signal.SIGKILL
+        found = read_records(folder)
+        assert set(filter(None, acknowledged)) <= set(found)
+    acknowledged += said(writer(folder, "w", 0, total, filler=1))
+    keys = keys_in(folder / "records" / "w.jsonl")
+    assert sorted(keys) == sorted(set(keys)) == [f"k{number:04}" for number in range(total)]
+    acknowledged = [key for key in acknowledged if key]
+    assert killed_at_work >= 10
+    assert len(acknowledged) == len(set(acknowledged))
+
+
+@pytest.mark.parametrize("workers", [("one", "two"), ("same", "same")])
+def test_two_processes_in_one_folder(
+    workers: tuple[str, str], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    folder = tmp_path / "e"
+    both = [writer(folder, workers[0], 0, 60, filler=500), writer(folder, workers[1], 60, 120, filler=500)]
+    assert [len(said(process)) for process in both] == [60, 60]
+    assert [process.returncode for process in both] == [0, 0]
+    assert len(read_records(folder)) == 120
+    assert caplog.text == ""
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full here")
+def test_a_full_disk_is_one_clear_error(tmp_path: Path) -> None:
+    (tmp_path / "records").mkdir()
+    (tmp_path / "records" / "w.jsonl").symlink_to("/dev/full")
+    shard = record_appender(tmp_path, worker="w")
+    with shard, pytest.raises(AssetError, match=r"w\.jsonl: the disk is full.*finished records are safe.*resumes"):
+        shard.append(record("a"))
+
+
+LIMITED = """
+import resource, sys
+from pathlib import Path
+from tests.run.test_store import record
+from kvrelay.core.errors import AssetError
+from kvrelay.run.store import record_appender
+soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+with record_appender(Path(sys.argv[1]), worker="w") as shard:
+    resource.setrlimit(resource.RLIMIT_FSIZE, (5_000, hard))
+    for key in "abcdefgh":
+        try:
+            shard.append(record(key, answer=key * 1_000))
+        except AssetError as error:
+            print(key, shard.path.stat().st_size, error)
+            break
+    resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    shard.append(record("z"))
+"""
+
+
+def test_a_write_cut_short_is_taken_back(tmp_path: Path) -> None:
+    """A file size limit gives what a full disk gives: part of the line, then an error."""
+    root = Path(__file__).parents[2]
+    env = os.environ | {"PYTHONPATH": os.pathsep.join([str(root / "src"), str(root)])}
+    done = subprocess.run(
+        [sys.executable, "-c", LIMITED, str(tmp_path)], capture_output=True, text=True, env=env, check=True
+    )
+    refused, size, message = done.stdout.split(" ", 2)
+    path = tmp_path / "records" / "w.jsonl"
+    lines = path.read_bytes().splitlines(keepends=True)
+    kept = keys_in(path)
+    assert kept == [*"abcdefgh"[: len(kept) - 1], "z"] and refused == "abcdefgh"[len(kept) - 1]
+    assert int(size) == sum(map(len, lines[:-1])) < 5_000 < int(size) + len(lines[0])
+    assert "size limit" in message and "resumes" in message
+
+
+def test_a_fragment_that_could_not_be_taken_back_spoils_itself_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    real, room = os.write, [9]
+
+    def write(descriptor: int, data: bytes) -> int:
+        if not room:
+            raise OSError(errno.EDQUOT, "over quota")
+        return real(descriptor, data[: room.pop()])
+
+    def truncate(descriptor: int, size: int) -> None:
+        raise OSError(errno.EIO, "no")
+
+    with record_appender(tmp_path, worker="w") as shard:
+        shard.append(record("a"))
+        with monkeypatch.context() as broken:
+            broken.setattr(os, "write", write)
+            broken.setattr(os, "ftruncate", truncate)
+            with pytest.raises(AssetError, match="quota is used up"):
+                shard.append(record("b"))
+        shard.append(record("c"))
+    assert list(read_records(tmp_path)) == ["a", "c"]
+    assert f"{shard.path}:2 is damaged" in caplog.text
+
+
+def test_a_line_that_fsync_refuses_was_never_acknowledged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fsync(descriptor: int) -> None:
+        raise OSError(errno.ENOSPC, "no space")
+
+    with record_appender(tmp_path, worker="w") as shard:
+        shard.append(record("a"))
+        with monkeypatch.context() as broken:
+            broken.setattr(os, "fsync", fsync)
+            with pytest.raises(AssetError, match="disk is full"):
+                shard.append(record("b"))
+        shard.append(record("c"))
+    assert keys_in(shard.path) == ["a", "c"]

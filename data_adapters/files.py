@@ -6,6 +6,7 @@ import hashlib
 import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -67,29 +68,21 @@ class Source:
     def _from_hub(self, names: Sequence[str]) -> Path:
         """Try the names in turn: two releases of one set call the same file differently.
 
-        Once the hub is out of reach, the other names are looked for in the cache alone: each try costs half a minute.
+        Once the hub is out of reach, the other names are looked for in the cache alone: a try costs half a minute.
         """
         reason: Exception | None = None
-        cached_only = False
         try:
             from huggingface_hub import hf_hub_download
             from huggingface_hub.errors import EntryNotFoundError, LocalEntryNotFoundError
 
+            fetch = partial(hf_hub_download, self.hub_id, repo_type="dataset", revision=self.revision)
             for name in names:
+                away = isinstance(reason, LocalEntryNotFoundError)
                 try:
-                    return Path(
-                        hf_hub_download(
-                            self.hub_id,
-                            name,
-                            repo_type="dataset",
-                            revision=self.revision,
-                            local_files_only=cached_only,
-                        )
-                    )
+                    return Path(fetch(filename=name, local_files_only=away))
                 except EntryNotFoundError as error:
-                    reason = reason if cached_only else error
-                    cached_only = cached_only or isinstance(error, LocalEntryNotFoundError)
-        except Exception as error:  # repository, revision, network, proxy, gate: each its own class
+                    reason = reason if away else error
+        except Exception as error:  # repository, revision, proxy, gate, no library: each its own class
             reason = error
         raise self._unreachable(_listed(names) + self._remote_names(reason), reason) from reason
 
@@ -107,14 +100,12 @@ class Source:
             return ""
 
     def _unreachable(self, wanted: str, reason: Exception | None) -> AssetError:
-        lines = str(reason).strip().splitlines() or [""]
-        asked_offline = os.environ.get("HF_HUB_OFFLINE", "").upper() in ("1", "ON", "YES", "TRUE")
-        offline = (
-            "" if not os.environ.get("HF_HUB_OFFLINE") else " HF_HUB_OFFLINE is set: only the local cache was searched."
-        )
+        said = (str(reason).strip().splitlines() or [""])[0].rstrip(".")
+        offline = os.environ.get("HF_HUB_OFFLINE", "").upper() in ("1", "ON", "YES", "TRUE")
         return AssetError(
             f"cannot get {wanted} of hub dataset {self.hub_id} (revision {self.revision or 'main'}): "
-            f"{type(reason).__name__}: {lines[0]}.{offline} {self._advice()}"
+            f"{type(reason).__name__}: {said}. "
+            f"{'HF_HUB_OFFLINE is set: only the local cache was searched. ' if offline else ''}{self._advice()}"
         )
 
     def _advice(self) -> str:

@@ -8,10 +8,12 @@ import logging
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal, NamedTuple
 
 from data_adapters.fields import Fields
 from data_adapters.files import Source, fingerprint
+from data_adapters.located import files_with
 from data_adapters.parse import records
 from data_adapters.subset import draw, require_choice, require_positive, require_unique
 from kvrelay.core.errors import DataError
@@ -72,6 +74,12 @@ class LongMTBenchPlus:
         require_choice(f"{KEY}.unit", self.unit, ("exchange", "session"))
         require_positive(f"{KEY}.limit", self.limit)
         require_positive(f"{KEY}.per_conversation", self.per_conversation)
+
+    @staticmethod
+    def located(given: Path) -> dict[str, str] | None:
+        """Fields that point this adapter at a file or folder that holds its records; None if it does not."""
+        found = next(files_with(given, (".jsonl", ".json"), ('"sessions"', '"questions"')), None)
+        return None if found is None else {"path": str(found)}
 
     def examples(self, count_tokens: CountTokens) -> Iterator[Example]:
         """Yield the questions conversation by conversation; lengths in tokens play no part. Raises `DataError`."""

@@ -14,6 +14,7 @@ from typing import Literal, NamedTuple
 
 from data_adapters.fields import Fields
 from data_adapters.files import Source, fingerprint
+from data_adapters.located import files_with
 from data_adapters.parse import records
 from data_adapters.subset import draw, require_choice, require_positive, require_unique
 from kvrelay.core.errors import DataError
@@ -75,6 +76,12 @@ class LongMemEval:
         require_choice(f"{self._key}.index_roles", self.index_roles, ("both", "user"))
         require_choice(f"{self._key}.session_format", self.session_format, ("paragraphs", "json"))
         require_positive(f"{self._key}.limit", self.limit)
+
+    @staticmethod
+    def located(given: Path) -> dict[str, str] | None:
+        """Fields that point this adapter at a file or folder that holds its records; None if it does not."""
+        found = next(files_with(given, (".json", ""), ('"haystack_',)), None)
+        return None if found is None else {"path": str(found)}
 
     def examples(self, count_tokens: CountTokens) -> Iterator[Example]:
         """Yield the questions in file order; lengths in tokens play no part. Raises `DataError` for a bad record."""

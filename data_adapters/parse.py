@@ -131,7 +131,7 @@ def _lines(path: Path) -> Iterator[Fields]:
 
 def _parquet(path: Path) -> Iterator[Fields]:
     try:
-        from pyarrow import ArrowException, parquet
+        from pyarrow import ArrowException, parquet  # type: ignore[import-untyped]
     except ImportError as error:
         raise AssetError(f"{path}: reading Parquet needs pyarrow; install it, or convert the file to JSON") from error
     try:

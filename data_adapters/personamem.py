@@ -12,6 +12,7 @@ from typing import Literal, NamedTuple
 
 from data_adapters.fields import Fields
 from data_adapters.files import Source, fingerprint
+from data_adapters.located import files_with
 from data_adapters.parse import records, require_columns, table
 from data_adapters.subset import draw, rank, require_choice, require_positive, require_unique
 from kvrelay.core.errors import DataError
@@ -73,6 +74,17 @@ class PersonaMem:
     def __post_init__(self) -> None:
         require_choice(f"{self._key}.size", self.size, tuple(FILE_SIZES))
         require_positive(f"{self._key}.limit", self.limit)
+
+    @staticmethod
+    def located(given: Path) -> dict[str, str] | None:
+        """Fields that point this adapter at its questions and their contexts; None if ``given`` holds none."""
+        questions = next(files_with(given, (".csv",), ("persona_id", "shared_context_id")), None)
+        if questions is None:
+            return None
+        beside = sorted(questions.parent.glob("shared_contexts*.jsonl"))
+        size = next((size for size in FILE_SIZES if f"_{size}" in questions.name), "")
+        contexts = next((path for path in beside if f"_{size}" in path.name), None) or next(iter(beside), None)
+        return {"path": str(questions), **({"contexts_path": str(contexts)} if contexts else {})}
 
     def examples(self, count_tokens: CountTokens) -> Iterator[Example]:
         """Yield the questions, history by history; lengths in tokens play no part. Raises `DataError`."""

@@ -14,7 +14,7 @@ _ECHO_LEAST = 3
 
 
 def official_choice(answer: str, gold: str) -> bool:
-    """PersonaMem's extraction: the options named after the last tag, or those in the whole answer, are the gold one alone.
+    """PersonaMem's extraction: the options named after the last tag, or in the whole answer, are the gold one alone.
 
     Bracketed letters count; where there are none, letters that stand alone, the article "a" among them.
     """

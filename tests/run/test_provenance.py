@@ -8,7 +8,6 @@ import socket
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -73,7 +72,7 @@ def test_a_surrounding_git_command_does_not_mislead(repository: Path, monkeypatc
 
 def test_outside_of_git_it_is_unknown(repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "plain").mkdir()
-    assert _isolated(tmp_path / "plain", monkeypatch) == UNKNOWN
+    assert git_state(tmp_path / "plain") == UNKNOWN
     assert git_state(tmp_path / "nowhere") == UNKNOWN
     git(tmp_path / "plain", "init", "-q")
     assert git_state(tmp_path / "plain") == UNKNOWN
@@ -82,15 +81,6 @@ def test_outside_of_git_it_is_unknown(repository: Path, tmp_path: Path, monkeypa
     assert git_state(installed) == UNKNOWN
     monkeypatch.setenv("PATH", str(tmp_path / "plain"))
     assert git_state(repository) == UNKNOWN
-
-
-def _isolated(folder: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
-    """The state of a folder under which no repository stands, whatever stands above the test's own folder."""
-    monkeypatch.setattr(module, "_git", lambda *_, **__: (_ for _ in ()).throw(subprocess.CalledProcessError(128, "")))
-    try:
-        return git_state(folder)
-    finally:
-        monkeypatch.undo()
 
 
 def test_it_tells_code_packages_machine_and_what_it_was_given() -> None:
@@ -111,14 +101,20 @@ def test_nothing_private_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SLURM_JOB_USER", "adalovelace")
     monkeypatch.setenv("SLURM_ARRAY_TASK_ID", "41")
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    settings = {"out": "/home/ada/results", "data": ["/home/ada/x.json", "/data/ada"], "home": "/home/ada", "n": 3}
+    settings = {"out": "/home/ada/results", "data": ["file:///home/ada/x.json", "/data/ada"], "home": "/home/ada"}
     facts = provenance(settings)
-    assert facts["settings"] == {"out": "~/results", "data": ["~/x.json", "/data/ada"], "home": "~", "n": 3}
+    assert facts["settings"] == {"out": "~/results", "data": ["file://~/x.json", "/data/ada"], "home": "~"}
     told = json.dumps(facts)
     for secret in ("/home/ada", "adalovelace", "sk-marker-key", f'"{socket.gethostname()}"'):
         assert secret not in told
     assert facts["environment"]["SLURM_ARRAY_TASK_ID"] == "41" and facts["environment"]["HF_HUB_OFFLINE"] == "1"
     assert set(facts["environment"]) <= set(module.ENVIRONMENT)
+
+
+def test_other_paths_stay_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", "/home/ada")
+    settings = {"a": "/scratch/home/ada/x", "b": "/home/adam/x", "c": "/home/ada-old", "n": 3, "none": None}
+    assert provenance(settings)["settings"] == settings
 
 
 def test_a_home_at_the_root_hides_no_paths(monkeypatch: pytest.MonkeyPatch) -> None:

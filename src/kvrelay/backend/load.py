@@ -12,10 +12,12 @@ from typing import Any, Literal
 
 import torch
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
+from transformers.utils import logging as transformers_logging
 
 from kvrelay.backend.attention import ATTENTION_NAME, register_attention
 from kvrelay.backend.model import CausalModel, ModelFacts
 from kvrelay.backend.scope import refuse_out_of_scope, rope_parameters
+from kvrelay.backend.tiny import SEEDED, seeded_folder
 from kvrelay.core.errors import AssetError, ConfigError
 from kvrelay.core.rope import RotarySpec
 
@@ -27,8 +29,8 @@ CONVERTED = "converted"
 class ModelSpec:
     """Which model, and how it is run.
 
-    ``source``: a hub id, a local folder, or ``package:NAME`` for weights that a Python package ships; ``gguf_file``
-    names a GGUF file in it, which is dequantised once and kept under ``cache_folder``. ``rope_parameters`` replace
+    ``source``: a hub id, a local folder, ``package:NAME`` for weights that a Python package ships, or ``seeded:FAMILY``
+    for a tiny random model; ``gguf_file`` names a GGUF file, which is dequantised once and kept under ``cache_folder``. ``rope_parameters`` replace
     the config's (static YaRN for Qwen2). ``position_range`` overrides the range that the config states.
     ``expected_attention_scaling`` is checked by the gate, because YaRN is easily off without a word.
     """
@@ -96,6 +98,8 @@ def load_model(spec: ModelSpec) -> CausalModel:
     folder, extra = _converted(spec)
     config = copy.deepcopy(read_config(spec))
     register_attention()
+    _quietly()
+    log.info("loading %s from %s (%s, %s)", spec.name, spec.source, spec.dtype, spec.device)
     given: dict[str, Any] = {"config": config, "dtype": spec.torch_dtype, "attn_implementation": ATTENTION_NAME}
     if spec.device == "auto":
         given["device_map"] = "auto"
@@ -150,10 +154,17 @@ def _located(spec: ModelSpec) -> tuple[str, dict[str, Any]]:
     return _raw_location(spec)
 
 
+def weight_location(spec: ModelSpec) -> str:
+    """The folder (or hub id) that the weights come from, before any conversion."""
+    return _raw_location(spec)[0]
+
+
 def _raw_location(spec: ModelSpec) -> tuple[str, dict[str, Any]]:
     extra: dict[str, Any] = {"revision": spec.revision} if spec.revision else {}
     if spec.gguf_file:
         extra["gguf_file"] = spec.gguf_file
+    if spec.source.startswith(SEEDED):
+        return str(seeded_folder(spec.source, spec.cache_folder)), extra
     if not spec.source.startswith("package:"):
         path = Path(spec.source).expanduser()
         if spec.source.startswith((".", "/", "~")) and not path.is_dir():
@@ -185,6 +196,7 @@ def _converted(spec: ModelSpec) -> tuple[str, dict[str, Any]]:
 
 def _convert_gguf(spec: ModelSpec, folder: Path) -> None:
     source, extra = _raw_location(spec)
+    _quietly()
     log.info("dequantising %s once into %s", spec.gguf_file, folder)
     given: dict[str, Any] = dict(extra)
     try:
@@ -218,6 +230,12 @@ def _drop_quantisation(config_file: Path) -> None:
     settings = json.loads(config_file.read_text(encoding="utf-8"))
     settings.pop("quantization_config", None)
     config_file.write_text(json.dumps(settings, indent=2), encoding="utf-8")
+
+
+def _quietly() -> None:
+    """transformers' progress bars would write over ours; loading is announced in one line instead."""
+    transformers_logging.disable_progress_bar()
+    transformers_logging.set_verbosity_error()
 
 
 def _try(spec: ModelSpec, read: Any, what: str = "config") -> Any:

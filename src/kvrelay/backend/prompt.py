@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import bisect
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -56,6 +56,10 @@ class PromptRenderer:
     def data_ids(self, text: str) -> tuple[int, ...]:
         """Token ids of a text from data, special tokens split."""
         return tuple(self._data_ids(text))
+
+    def text(self, token_ids: Sequence[int]) -> str:
+        """An answer's text, without special tokens and outer white space."""
+        return str(self.tokenizer.decode(list(token_ids), skip_special_tokens=True)).strip()
 
     def render(self, example: Example) -> Prompt:
         """Tokens of one example. Consecutive units are tokenised as one text, so that borders fall as in the prompt."""

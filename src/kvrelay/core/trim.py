@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import lru_cache
@@ -53,7 +52,7 @@ class Trimmer:
         return replace(example, units=tuple(left.values()), notes=notes)
 
     def _cut(self, unit: Unit, budget: int, layout: Literal["document", "chat"]) -> Unit | None:
-        """The longest beginning of a unit within ``budget`` tokens; None if there is none."""
+        """The longest beginning of a unit within ``budget`` tokens; None if it would say nothing."""
         if layout == "chat":
             stops = list(accumulate(len(turn.content) for turn in unit.turns))
             return self._longest(stops, lambda end: _chat_beginning(unit, end), budget)
@@ -67,7 +66,8 @@ class Trimmer:
         end = _last_that(fits, stops)
         if end == 0 or 2 * self._count(beginning(end).text) < budget:
             end = max(end, _last_that(fits, range(1, stops[-1] + 1)) if stops else 0)
-        return beginning(end) if end else None
+        unit = beginning(end) if end else None
+        return unit if unit and unit.text.strip() else None
 
     def _record(
         self, example: Example, sizes: Sequence[int], left: dict[int, Unit], cut: dict[int, Unit | None]

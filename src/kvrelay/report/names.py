@@ -47,8 +47,10 @@ POSITIONS = {
     "random": "Random",
 }
 MEASURES = {
-    "accuracy": "Judged accuracy, %",
-    "choice_accuracy": "Choice accuracy by log-probability, %",
+    "accuracy": "Accuracy, %",
+    "choice_accuracy": "Choice by log-probability of the letters, accuracy in %",
+    "sound": "Choice read by the sound rule, %",
+    "official": "Choice read by the data set's official rule, %",
     "f1": "Token F1, %",
     "em": "Exact match, %",
     "loglik": "Mean log-likelihood of the reference, nats a token",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
@@ -33,23 +33,28 @@ class Reported:
         """The published pair for one row, or None. A full cache matches whatever its retention is called."""
         wanted = {"model": model, "selector": selector, "dataset": dataset}
         for entry in self.facts["roperelay"]["accuracy"]:
-            if all(entry[name] == value for name, value in wanted.items()):
-                if entry.get("retention", retention) == retention:
-                    found = _published(entry, baseline, position)
-                    if found is not None:
-                        return found
+            same = all(entry[name] == value for name, value in wanted.items())
+            if same and entry.get("retention", retention) == retention:
+                found = _published(entry, baseline, position)
+                if found is not None:
+                    return found
         return None
+
+    def value(
+        self, *, model: str, selector: str, dataset: str, retention: str, position: str, baseline: str
+    ) -> float | None:
+        """The published accuracy of one cell in per cent, or None."""
+        other = None if position == baseline else position
+        names = {"model": model, "selector": selector, "dataset": dataset, "retention": retention}
+        found = self.accuracy(**names, baseline=baseline, position=other)
+        if found is None:
+            return None
+        return found.baseline if other is None else found.position
 
     @property
     def totals(self) -> Mapping[str, Any]:
         """Counts of the 36 comparisons of RoPERelay's Tables 1 and 8."""
         return dict(self.facts["roperelay"]["totals"])
-
-    @property
-    def main_comparisons(self) -> Sequence[tuple[str, str]]:
-        """(selector, data set) pairs whose gain is stated for both models without a number."""
-        signs: Mapping[str, Sequence[str]] = self.facts["roperelay"]["positive_for_both_models"]
-        return [(selector, dataset) for dataset, selectors in signs.items() for selector in selectors]
 
 
 @cache
@@ -65,6 +70,6 @@ def _published(entry: Mapping[str, Any], baseline: str, position: str | None) ->
     gain = gains.get(position) if baseline == "original" else None
     if gain is None and before is not None and after is not None:
         gain = round(after - before, 6)
-    if position is None and before is None or position is not None and after is None and gain is None:
+    if (before if position is None else gain if after is None else after) is None:
         return None
     return Published(source=entry["source"], baseline=before, position=after, difference=gain)

@@ -118,9 +118,10 @@ def latex(table: Table) -> str:
 
 def _tex_section(table: Table, section: Section, label: str) -> list[str]:
     spec = "".join(column.align for column in section.columns)
-    body = [" & ".join(tex_escape(c.text(row)) for c in section.columns) + r" \\" for row in section.rows]
+    body = [_tex_row([column.text(row) for column in section.columns]) for row in section.rows]
     over = _tex_over(section.columns)
-    heads = " & ".join(tex_escape(column.head) for column in section.columns) + r" \\"
+    heads = _tex_row([column.head for column in section.columns])
+    wide = "*" if len(section.columns) > 8 else ""
     notes = [line for line in (section.note, *table.footer) if line]
     stamps = [rf"\textbf{{{tex_escape(stamp)}}}\\" for stamp in table.stamps]
     return [

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import os
 import platform
+import re
 import subprocess
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -59,7 +60,9 @@ def provenance(
         "judges": dict(judges or {}),
     }
     home = os.path.expanduser("~").rstrip("/")
-    return _without(home, facts) if home.count("/") else facts
+    if not home.startswith("/"):
+        return facts
+    return _replaced(re.compile(rf"(?<![\w.-]){re.escape(home)}(?![\w.-])"), facts)
 
 
 def git_state(folder: Path) -> dict[str, Any]:
@@ -135,10 +138,10 @@ def _cpu_name() -> str:
     return platform.processor() or platform.machine() or UNKNOWN
 
 
-def _without(home: str, value: Any) -> Any:
-    """The value with the home folder's path taken out of every string."""
+def _replaced(home: re.Pattern[str], value: Any) -> Any:
+    """The value with the home folder written as ``~`` in every string."""
     if isinstance(value, str):
-        return "~" + value[len(home) :] if value == home else value.replace(f"{home}/", "~/")
+        return home.sub("~", value)
     if isinstance(value, Mapping):
-        return {name: _without(home, part) for name, part in value.items()}
-    return [_without(home, part) for part in value] if isinstance(value, list | tuple) else value
+        return {name: _replaced(home, part) for name, part in value.items()}
+    return [_replaced(home, part) for part in value] if isinstance(value, list | tuple) else value

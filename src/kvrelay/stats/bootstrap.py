@@ -97,7 +97,8 @@ def cluster_sums(values: ArrayLike, clusters: Sequence[str]) -> tuple[Floats, Fl
     if any(not name for name in clusters):
         raise DataError("bootstrap: an empty cluster name came; set cluster_id in the data set's adapter")
     names, of = np.unique(np.asarray(clusters, dtype=np.str_), return_inverse=True)
-    return np.bincount(of, weights=numbers, minlength=len(names)), np.bincount(of, minlength=len(names)).astype(float)
+    sums = np.bincount(of, weights=numbers, minlength=len(names)).astype(np.float64)
+    return sums, np.bincount(of, minlength=len(names)).astype(np.float64)
 
 
 def estimate(
@@ -117,7 +118,7 @@ def estimate(
     else:
         drawn = resample_weights(seed, size, resamples) @ np.column_stack([sums, counts])
         ratios = drawn[:, 0] / drawn[:, 1]
-        flat = bool(np.ptp(ratios) == 0.0)
+        flat = bool(np.ptp(ratios) <= 1e-12 * max(1.0, abs(point)))
         low, high = (float(q) * scale for q in np.percentile(ratios, [2.5, 97.5], method="linear"))
         error = _standard_error(sums, counts, point) * scale
         reach = float(student.ppf(0.975, size - 1)) * error

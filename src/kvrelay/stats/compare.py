@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
+import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from kvrelay.stats.bootstrap import Estimate, cluster_sums, estimate
 from kvrelay.stats.frame import CELL, GROUP
@@ -28,6 +31,8 @@ class Metric:
 METRICS = (
     Metric(name="accuracy", column="correct", scale=100.0, unit="pp", binary=True, judged=True),
     Metric(name="choice_accuracy", column="choice_correct", scale=100.0, unit="pp", binary=True, judged=False),
+    Metric(name="sound", column="sound", scale=100.0, unit="pp", binary=True, judged=True),
+    Metric(name="official", column="official", scale=100.0, unit="pp", binary=True, judged=True),
     Metric(name="f1", column="f1", scale=100.0, unit="pp", binary=False, judged=True),
     Metric(name="em", column="em", scale=100.0, unit="pp", binary=True, judged=True),
     Metric(name="loglik", column="loglik", scale=1.0, unit="nats/token", binary=False, judged=False),
@@ -91,7 +96,7 @@ class Comparison:
 
 def summarise_cells(table: pd.DataFrame) -> tuple[CellSummary, ...]:
     """Counts and means of every cell, in the order of the cells' names."""
-    return tuple(_cell(dict(zip(CELL, names, strict=True)), rows) for names, rows in table.groupby(CELL, sort=True))
+    return tuple(_cell(dict(zip(CELL, names, strict=True)), rows) for names, rows in _groups(table, CELL))
 
 
 def compare(
@@ -103,18 +108,23 @@ def compare(
     Holm's adjustment runs over each metric's sign-flip tests.
     """
     found: list[Comparison] = []
-    for names, group in table.groupby(GROUP, sort=True):
+    for names, group in _groups(table, GROUP):
         arms = {position: rows.set_index("example_id") for position, rows in group.groupby("position", sort=True)}
         for position in arms if baseline in arms else ():
             if position != baseline:
                 pair = {**dict(zip(GROUP, names, strict=True)), "baseline": baseline, "position": position}
-                joined = arms[baseline].join(arms[position], how="outer", lsuffix="_a", rsuffix="_b").sort_index()
+                sides = [arms[baseline].add_suffix("_a"), arms[position].add_suffix("_b")]
+                joined = pd.concat(sides, axis=1).sort_index()
                 found += [_compare(pair, joined, metric, seed, resamples) for metric in METRICS]
     kept = [c for c in found if c.metric.name == "accuracy" or c.estimate is not None]
     return tuple(_adjusted(kept))
 
 
-def _cell(names: dict[str, str], rows: pd.DataFrame) -> CellSummary:
+def _groups(table: pd.DataFrame, columns: list[str]) -> Iterable[tuple[tuple[Any, ...], pd.DataFrame]]:
+    return table.groupby(columns, sort=True)
+
+
+def _cell(names: dict[str, Any], rows: pd.DataFrame) -> CellSummary:
     unscored = rows.loc[rows["status"] == "unscored", "reason"].value_counts().sort_index()
     tokens = rows["answer_tokens"].dropna()
     values = {metric.name: (rows[metric.column].dropna().astype("float64"), metric.scale) for metric in METRICS}
@@ -131,7 +141,7 @@ def _cell(names: dict[str, str], rows: pd.DataFrame) -> CellSummary:
     )
 
 
-def _compare(pair: dict[str, str], joined: pd.DataFrame, metric: Metric, seed: int, resamples: int) -> Comparison:
+def _compare(pair: dict[str, Any], joined: pd.DataFrame, metric: Metric, seed: int, resamples: int) -> Comparison:
     before, after = (joined[f"{metric.column}_{arm}"].astype("Float64") for arm in "ab")
     both = (before.notna() & after.notna()).to_numpy()
     there = ["scored", "unscored", *([] if metric.judged else ["unjudged"])]
@@ -157,7 +167,7 @@ def _compare(pair: dict[str, str], joined: pd.DataFrame, metric: Metric, seed: i
     return _with_counts(done, before, after, both) if metric.binary else done
 
 
-def _with_counts(done: Comparison, before: pd.Series, after: pd.Series, both: Sequence[bool]) -> Comparison:
+def _with_counts(done: Comparison, before: pd.Series, after: pd.Series, both: NDArray[np.bool_]) -> Comparison:
     moves = transitions(before[both].astype(bool).tolist(), after[both].astype(bool).tolist())
     size = len(before)
     return replace(

@@ -18,10 +18,12 @@ CELL = ["model", "dataset", "selector", "retention", "position"]
 GROUP = CELL[:-1]
 """The names that the arms of a pair share."""
 STAGES = ["prefill_s", "select_s", "relocate_s", "question_s", "decode_s"]
-_TEXT = [*CELL, "key", "pair_key", "example_id", "cluster", "question_type", "status", "reason", "stop"]
-_NUMBERS = ["f1", "em", "nll", "loglik", "answer_tokens", "batch_rows", "peak_memory_bytes", *STAGES]
+_TEXT = [*CELL, "key", "pair_key", "batch", "example_id", "cluster", "question_type", "status", "reason", "stop"]
+SCORES = ["f1", "em", "official", "sound"]
+"""Shares that judges may give beside a verdict; the last two are the rules for multiple choice."""
+_NUMBERS = [*SCORES, "nll", "loglik", "answer_tokens", "batch_rows", "peak_memory_bytes", *STAGES]
 _OUTCOMES = ["correct", "choice_correct"]
-_VOLATILE = {"run_id", "worker", "timings", "peak_memory_bytes"}
+_VOLATILE = {"run_id", "worker", "timings", "peak_memory_bytes", "batch_rows", "batch_sha256"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,7 +60,7 @@ def tidy(
 ) -> Results:
     """Join an experiment's files. ``judge`` picks whose verdicts count; else the first planned one that judged the set.
 
-    Raises `IncompleteError` without plans, `DataError` for records that contradict each other, and `InvariantError`
+    Raises `AssetError` without plans, `DataError` for records that contradict each other, and `InvariantError`
     for arms of a pair that differ in more than their positions.
     """
     merged = merge(plans)
@@ -96,10 +98,16 @@ def _verdicts(record: RunRecord, judges: Sequence[str], verdicts: Mapping[str, V
 def _choose(
     order: Sequence[str], records: Mapping[str, RunRecord], judged: Mapping[str, Mapping[str, Verdict]]
 ) -> dict[str, str]:
+    """A data set's judge: the first that gave it verdicts; for multiple choice the first with objective rules."""
     seen: dict[str, set[str]] = {}
+    objective: dict[str, set[str]] = {}
     for key, record in records.items():
         seen.setdefault(record.cell.dataset, set()).update(judged[key])
-    return {data: next(j for j in order if j in found) for data, found in sorted(seen.items()) if found}
+        if record.gold_choice is not None:
+            by_rule = {judge for judge, verdict in judged[key].items() if "official" in verdict.scores}
+            objective.setdefault(record.cell.dataset, set()).update(by_rule)
+    able = {data: objective.get(data) or found for data, found in sorted(seen.items())}
+    return {data: next(judge for judge in order if judge in found) for data, found in able.items() if found}
 
 
 def _row(
@@ -123,7 +131,8 @@ def _row(
     }
     if record is None:
         return row
-    row |= {"pair_key": record.pair_key, "stop": record.stop or "", "batch_rows": record.batch_rows}
+    row |= {"pair_key": record.pair_key, "stop": record.stop or ""}
+    row |= {"batch": record.batch_sha256, "batch_rows": record.batch_rows}
     if record.status == "error":
         error = record.error
         return row | {"status": "failed", "reason": f"{error.kind}: {error.message}" if error else "no reason given"}
@@ -142,8 +151,7 @@ def _outcome(verdict: Verdict | None) -> dict[str, Any]:
 def _measures(record: RunRecord, verdicts: Mapping[str, Verdict]) -> dict[str, Any]:
     nll = record.reference_nll
     return {
-        "f1": _score(record, verdicts, ("f1", "token_f1")),
-        "em": _score(record, verdicts, ("em", "exact_match")),
+        **{name: _score(record, verdicts, name) for name in SCORES},
         "nll": nll,
         "loglik": None if nll is None else -nll,
         "choice_correct": _choice(record),
@@ -153,15 +161,14 @@ def _measures(record: RunRecord, verdicts: Mapping[str, Verdict]) -> dict[str, A
     }
 
 
-def _score(record: RunRecord, verdicts: Mapping[str, Verdict], names: Sequence[str]) -> float | None:
-    """A share that any of the judges gave, the first one's first."""
+def _score(record: RunRecord, verdicts: Mapping[str, Verdict], name: str) -> float | None:
+    """A share that one of the judges gave; the first one's, where several did."""
     for verdict in verdicts.values():
-        for name in names:
-            if name in verdict.scores:
-                value = verdict.scores[name]
-                if not 0.0 <= value <= 1.0:
-                    raise DataError(f"report: {verdict.judge_id} gives {record.key[:12]} {name}={value}; wanted 0 to 1")
-                return value
+        if name in verdict.scores:
+            value = verdict.scores[name]
+            if not 0.0 <= value <= 1.0:
+                raise DataError(f"report: {verdict.judge_id} gives {record.key[:12]} {name}={value}; wanted 0 to 1")
+            return value
     return None
 
 
@@ -189,8 +196,8 @@ def _check_ids(table: pd.DataFrame) -> None:
         first = bad.iloc[0]
         raise DataError(f"report: example {first['example_id']!r} stands twice in {' · '.join(first[CELL])}")
     spread = known.groupby(["model", "dataset", "example_id"])["cluster"].nunique()
-    if (bad := spread[spread > 1]).size:
-        raise DataError(f"report: example {bad.index[0][-1]!r} has {bad.iloc[0]} cluster ids; wanted one")
+    if (several := spread[spread > 1]).size:
+        raise DataError(f"report: example {several.index[0][-1]!r} has {several.iloc[0]} cluster ids; wanted one")
 
 
 def _stamps(
@@ -207,10 +214,10 @@ def _stamps(
     if unscored := int(count.get("unscored", 0)):
         why = table.loc[table["status"] == "unscored", "reason"].value_counts().sort_index()
         reasons = ", ".join(f"{reason} {n}" for reason, n in why.items())
-        stamps.append(f"{unscored} of {len(table)} verdicts are unscored ({reasons}) and count neither as right nor wrong")
+        stamps.append(f"{unscored} of {len(table)} answers are unscored ({reasons}): neither right nor wrong")
     for data, judge in chosen.items():
         if judge != judges[0]:
-            stamps.append(f"{data}: scored by {judge}; {judges[0]} gave no verdict on it")
+            stamps.append(f"{data}: scored by {judge}, not by {judges[0]}")
     if stray := len(set(records) - plans.known_keys):
         stamps.append(f"{stray} records belong to no plan and are left out")
     return stamps

@@ -48,7 +48,7 @@ def mcnemar(gains: int, losses: int) -> float:
     """Exact two-sided McNemar p: binomial on the discordant pairs, 1 where there are none. It ignores clusters."""
     n = gains + losses
     tail = sum(math.comb(n, k) for k in range(min(gains, losses) + 1))
-    return min(1.0, 2 * tail / 2**n)
+    return min(1.0, float(2 * tail / 2**n))
 
 
 def sign_flip(sums: ArrayLike, *, seed: int = 0, flips: int = 10_000) -> float | None:

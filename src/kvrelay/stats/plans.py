@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import groupby
 
-from kvrelay.core.errors import DataError, IncompleteError
+from kvrelay.core.errors import AssetError, DataError
 from kvrelay.run.record import Cell, PlannedCell, RunPlan, RunRecord
 
 
@@ -27,9 +27,9 @@ class Plans:
 
 
 def merge(plans: Sequence[RunPlan]) -> Plans:
-    """Merge the plans of an experiment. Raises `IncompleteError` without one, `DataError` for several experiments."""
+    """Merge the plans of an experiment. Raises `AssetError` without one, `DataError` for several experiments."""
     if not plans:
-        raise IncompleteError("report: the folder holds no run plan (runs/*.json); run the experiment first")
+        raise AssetError("report: the folder holds no run plan (runs/*.json); run the experiment first")
     if len(names := sorted({plan.experiment for plan in plans})) > 1:
         raise DataError(f"report: plans of {len(names)} experiments came ({', '.join(names)}); give one folder each")
     ordered = sorted(plans, key=lambda plan: (_created(plan), plan.run_id), reverse=True)
@@ -86,7 +86,9 @@ def _plan_stamps(standing: Standing) -> list[str]:
 
 
 def _older(ordered: Sequence[RunPlan], in_force: Mapping[Cell, str]) -> list[str]:
-    left = {(p.cell.label, p.config_sha256) for plan in ordered for p in plan.cells if in_force[p.cell] != p.config_sha256}
+    left = {
+        (p.cell.label, p.config_sha256) for plan in ordered for p in plan.cells if in_force[p.cell] != p.config_sha256
+    }
     if not left:
         return []
     shown = [f"{label} [{sha[:8]}]" for label, sha in sorted(left)]
@@ -106,5 +108,5 @@ def _siblings(standing: Standing) -> dict[str, tuple[str, ...]]:
     return found
 
 
-def _unique(values: object) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(values))  # type: ignore[call-overload]
+def _unique(values: Iterable[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(values))

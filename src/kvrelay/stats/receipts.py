@@ -30,6 +30,7 @@ def check_pairs(records: Iterable[RunRecord]) -> None:
     if broken:
         more = f"; and {len(broken) - 5} more" if len(broken) > 5 else ""
         raise InvariantError(
-            f"report: the arms of {len(broken)} pairs differ in more than their positions: {'; '.join(broken[:5])}{more}. "
-            "Answer both arms under the same settings: run the experiment again into a fresh experiment_name"
+            f"report: the arms of {len(broken)} pairs differ in more than their positions: "
+            f"{'; '.join(broken[:5])}{more}. Answer both arms under the same settings: run the experiment again "
+            "into a fresh experiment_name"
         )

@@ -1,0 +1,70 @@
+# Variables are given on the command line: make reproduce-table1 DATA=file LIMIT=20 OUT=results
+PROFILE = laptop
+DATA =
+LIMIT =
+OUT = outputs
+ARGS =
+EXPERIMENT = table1
+
+VENV ?= .venv
+STAMP := $(VENV)/.installed
+LOCKS := requirements.lock requirements-nodeps.lock pyproject.toml
+# The first Python that is new enough; PYTHON=... names another.
+PYTHON ?= $(shell for p in python3.11 python3; do $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+	2>/dev/null && { echo $$p; break; }; done)
+# PY=... on the command line runs everything in an environment of your own, and makes none.
+PY = $(VENV)/bin/python
+ENV := $(if $(filter command line,$(origin PY)),,$(STAMP))
+
+# $(call run,EXPERIMENT): the run's own last line is the path of its report, and its failure is make's failure.
+run = $(PY) scripts/run.py experiment=$(1) profile=$(PROFILE) 'out="$(OUT)"' \
+	$(if $(DATA),'data="$(DATA)"') $(if $(LIMIT),limit=$(LIMIT)) $(ARGS)
+bench = $(PY) scripts/bench.py bench=$(1) 'out="$(OUT)"' $(ARGS)
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+MAKEFLAGS += --no-print-directory
+.PHONY: help env test check format smoke dry-run clean distclean
+
+help: ## This list
+	@echo 'make TARGET [PROFILE=laptop|paper] [DATA=file-or-folder] [LIMIT=examples] [OUT=folder] [ARGS="hydra overrides"]'
+	@awk -F ' *(;.*)?## ' '/^[a-z0-9-]+:.*## / {split($$1, t, ":"); printf "  %-18s %s\n", t[1], $$NF}' $(firstword $(MAKEFILE_LIST))
+
+env: $(ENV) ## The virtual environment in VENV (.venv), from the lock files; every other target makes it when missing
+
+test: $(ENV) ## All tests, without network or GPU
+	@$(PY) -m pytest -q $(ARGS)
+
+check: $(ENV) ## Style, formatting, types and import directions
+	@$(PY) -m ruff check .
+	@$(PY) -m ruff format --check .
+	@$(PY) -m mypy
+	@$(PY) -m pytest -q tests/test_architecture.py
+
+format: $(ENV) ## Put imports and formatting in order
+	@$(PY) -m ruff check --fix .
+	@$(PY) -m ruff format .
+
+smoke: $(ENV) ; @$(PY) scripts/run.py experiment=smoke 'out="$(OUT)"' $(ARGS) ## From configuration to table on a seeded tiny model, under a minute
+dry-run: $(ENV) ; @$(call run,$(EXPERIMENT)) dry_run=true ## The plan of EXPERIMENT (table1): cells done, missing and failed, and what it costs
+
+reproduce-table1: $(ENV) ; @$(call run,table1) ## RoPERelay, table 1: selectors x position conditions on three data sets
+
+bench-grid: $(ENV) ; @$(call bench,grid) ## Prefill, the whole grid, and the same answers cell by cell
+bench-rotation: $(ENV) ; @$(call bench,rotation) ## Re-rotation against its literal two-step reference
+
+clean: ## Remove ./outputs and all caches; the environment stays
+	rm -rf outputs multirun build dist .mypy_cache .pytest_cache .ruff_cache src/*.egg-info
+	find src data_adapters judges scripts tests -name __pycache__ -prune -exec rm -rf {} +
+
+distclean: clean ## The same, and remove the environment
+	rm -rf .venv
+
+$(STAMP): $(LOCKS)
+	@[ -n "$(PYTHON)" ] || { echo 'kvrelay needs Python 3.11 or newer, and neither python3.11 nor python3 is; name one: make PYTHON=/path/to/python' >&2; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo '$(PYTHON) is older than Python 3.11; name another: make PYTHON=/path/to/python' >&2; exit 1; }
+	@echo 'making the environment in $(VENV): once, some minutes' >&2
+	$(PYTHON) -m venv $(VENV)
+	$(VENV)/bin/python -m pip install --quiet -r requirements.lock
+	$(VENV)/bin/python -m pip install --quiet --no-deps -r requirements-nodeps.lock -e .
+	@touch $@

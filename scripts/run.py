@@ -1,0 +1,48 @@
+"""Run an experiment: answer, judge, report.
+
+  python scripts/run.py experiment=table1                              the laptop profile
+  python scripts/run.py experiment=table1 profile=paper                the published setting
+  python scripts/run.py experiment=table1 data=records.json out=mine   your own records
+  python scripts/run.py experiment=table1 dry_run=true                 the plan, nothing is run
+  python scripts/run.py -m experiment=table1 selector=bm25,snapkv      one job a selector
+"""
+
+from __future__ import annotations
+
+import logging
+import signal
+import sys
+from typing import Any
+
+import hydra
+from compose import compose_run
+from omegaconf import DictConfig, OmegaConf
+
+from kvrelay.core.errors import KVRelayError
+
+INTERRUPTED = 130
+
+
+@hydra.main(version_base=None, config_path="../conf", config_name="config")
+def main(config: DictConfig) -> None:
+    """One job."""
+    logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
+    signal.signal(signal.SIGTERM, _interrupt)
+    try:
+        status = compose_run(OmegaConf.to_container(config, resolve=True))
+    except KVRelayError as error:
+        sys.stderr.write(f"\n{type(error).__name__}: {error}\n")
+        status = error.exit_code
+    except KeyboardInterrupt:
+        sys.stderr.write("\ninterrupted; what is finished is kept, and the same command goes on from there\n")
+        status = INTERRUPTED
+    if status:
+        sys.exit(status)
+
+
+def _interrupt(*_: Any) -> None:
+    raise KeyboardInterrupt
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,88 @@
+"""Seeded random models of a few layers with a byte tokenizer: the smoke test's model, and every offline test's."""
+
+from __future__ import annotations
+
+import os
+import uuid
+from pathlib import Path
+from typing import Any
+
+import torch
+from tokenizers import Tokenizer
+from tokenizers.decoders import ByteLevel as ByteDecoder
+from tokenizers.models import BPE
+from tokenizers.pre_tokenizers import ByteLevel
+from transformers import LlamaConfig, PreTrainedTokenizerFast, Qwen2Config, Qwen3Config
+from transformers import LlamaForCausalLM, Qwen2ForCausalLM, Qwen3ForCausalLM
+
+from kvrelay.core.errors import ConfigError
+
+SEEDED = "seeded:"
+SPECIAL = ("<|turn|>", "<|end|>")
+TEMPLATE = (
+    "{% for m in messages %}<|turn|>{{ m['role'] }}\n{{ m['content'] }}<|end|>\n{% endfor %}"
+    "{% if add_generation_prompt %}<|turn|>assistant\n{% endif %}"
+)
+FAMILIES: dict[str, tuple[Any, Any]] = {
+    "llama": (LlamaConfig, LlamaForCausalLM),
+    "qwen2": (Qwen2Config, Qwen2ForCausalLM),
+    "qwen3": (Qwen3Config, Qwen3ForCausalLM),
+}
+
+
+def byte_tokenizer() -> PreTrainedTokenizerFast:
+    """One token a byte, two special tokens and a chat template."""
+    letters = {letter: index for index, letter in enumerate(sorted(ByteLevel.alphabet()))}
+    backend = Tokenizer(BPE(vocab=letters, merges=[]))
+    backend.pre_tokenizer = ByteLevel(add_prefix_space=False, use_regex=False)
+    backend.decoder = ByteDecoder()
+    tokenizer = PreTrainedTokenizerFast(tokenizer_object=backend, eos_token=SPECIAL[1], pad_token=SPECIAL[1])
+    tokenizer.add_special_tokens({"additional_special_tokens": [SPECIAL[0]]})
+    tokenizer.chat_template = TEMPLATE
+    return tokenizer
+
+
+def tiny_config(family: str = "llama", vocab_size: int = 258, **changes: Any) -> Any:
+    """A config of 3 layers, 4 query heads on 2 KV heads, head width 16, unless ``changes`` say otherwise."""
+    if family not in FAMILIES:
+        raise ConfigError(f"there is no tiny {family!r}; there are {', '.join(sorted(FAMILIES))} (key: model.*.source)")
+    given: dict[str, Any] = {
+        "vocab_size": vocab_size,
+        "hidden_size": 64,
+        "intermediate_size": 96,
+        "num_hidden_layers": 3,
+        "num_attention_heads": 4,
+        "num_key_value_heads": 2,
+        "head_dim": 16,
+        "max_position_embeddings": 16384,
+        "initializer_range": 0.2,
+        "tie_word_embeddings": False,
+        "eos_token_id": 257,
+        "bos_token_id": None,
+        **changes,
+    }
+    return FAMILIES[family][0](**given)
+
+
+def tiny_model(config: Any, seed: int = 0, dtype: torch.dtype = torch.float32) -> Any:
+    """A randomly initialised model of a config; the global generator is left as it was."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        return FAMILIES[config.model_type][1](config).to(dtype).eval()
+
+
+def seeded_folder(source: str, cache_folder: str) -> Path:
+    """The saved model that ``seeded:FAMILY`` means, made once."""
+    family = source.removeprefix(SEEDED)
+    folder = Path(cache_folder) / f"tiny-{family}"
+    if not (folder / "config.json").is_file():
+        partial = folder.with_name(f"{folder.name}.partial-{os.getpid()}-{uuid.uuid4().hex[:6]}")
+        tokenizer = byte_tokenizer()
+        tiny_model(tiny_config(family, len(tokenizer))).save_pretrained(partial)
+        tokenizer.save_pretrained(partial)
+        try:
+            partial.rename(folder)
+        except OSError:
+            if not (folder / "config.json").is_file():
+                raise
+    return folder

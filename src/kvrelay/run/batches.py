@@ -1,0 +1,58 @@
+"""Which rows decode together. The rule reads rows alone, so a question's batches follow from its example."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from kvrelay.core.cache import KVCache
+from kvrelay.core.errors import InvariantError
+from kvrelay.run.grid import GridCell
+
+if TYPE_CHECKING:
+    from kvrelay.run.worker import Kept
+
+WIDEST_TO_NARROWEST = 2.0
+"""Rows are padded to the longest of their batch; a full cache among compressed ones would cost more than it saves."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Row:
+    """One arm, placed and ready to answer."""
+
+    cell: GridCell
+    kept: Kept = field(repr=False)
+    cache: KVCache = field(repr=False)
+    relocate_s: float
+
+    @property
+    def states(self) -> int:
+        """Padded states over all layers: what the row costs to read."""
+        return sum(layer.keys_HKD.shape[1] for layer in self.cache.layers)
+
+    def value_digest(self) -> str:
+        """Receipt of this arm's values: the selection's own if they are the same tensors, as they must be."""
+        moved, kept = self.cache.layers, self.kept.cache.layers
+        if any(one.values_HKD is not other.values_HKD for one, other in zip(moved, kept, strict=True)):
+            raise InvariantError(f"{self.cell.cell.label}: placing the cache changed its values")
+        return self.kept.digests[1]
+
+
+def batches(rows: Sequence[Row], limit: int) -> Iterator[list[Row]]:
+    """Rows by length; arms of one selection are never separated, unless every row is to decode alone (limit 1)."""
+    if limit == 1:
+        yield from ([row] for row in rows)
+        return
+    groups: dict[tuple[str, str], list[Row]] = {}
+    for row in rows:
+        groups.setdefault(row.cell.group, []).append(row)
+    batch: list[Row] = []
+    for group in sorted(groups.values(), key=lambda group: group[0].states):
+        too_many = len(batch) + len(group) > limit
+        if batch and (too_many or group[0].states > WIDEST_TO_NARROWEST * batch[0].states):
+            yield batch
+            batch = []
+        batch = batch + group
+    if batch:
+        yield batch

@@ -1,0 +1,214 @@
+"""A whole run: compose, plan, skip what is done, answer what is missing, write the manifest last."""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from kvrelay.backend.attention import ATTENTION_NAME
+from kvrelay.backend.fingerprint import model_fingerprint
+from kvrelay.backend.gate import GateCheck, check_gate
+from kvrelay.backend.load import ModelSpec, facts_of, load_model, read_config, read_tokenizer
+from kvrelay.backend.model import CausalModel
+from kvrelay.backend.prompt import PromptRenderer
+from kvrelay.core.errors import IncompleteError
+from kvrelay.core.example import DatasetAdapter
+from kvrelay.run.appender import Appender
+from kvrelay.run.build import build_group
+from kvrelay.run.estimate import Estimate, as_lines, estimate
+from kvrelay.run.grid import Components, GridCell, cells_of, science
+from kvrelay.run.progress import Progress
+from kvrelay.run.provenance import provenance
+from kvrelay.run.record import Manifest, RunPlan, RunRecord, digest
+from kvrelay.run.settings import RunSettings
+from kvrelay.run.store import (
+    claim_folder,
+    read_records,
+    record_appender,
+    shard_digests,
+    write_manifest,
+    write_plan,
+    write_provenance,
+)
+from kvrelay.run.work import HistoryWork, gather, planned_cells
+from kvrelay.run.worker import Worker
+
+log = logging.getLogger(__name__)
+SHOWN_FAILURES = 10
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stage:
+    """The work of one (model, data set)."""
+
+    spec: ModelSpec
+    dataset: str
+    cells: list[GridCell]
+    work: list[HistoryWork]
+    renderer: PromptRenderer
+
+    @property
+    def missing_questions(self) -> int:
+        return sum(len(history.missing) for history in self.work)
+
+
+class Experiment:
+    """A composed configuration as plain objects. ``config`` is the resolved configuration as nested dicts."""
+
+    def __init__(self, config: Mapping[str, Any], settings: RunSettings, judges: tuple[str, ...] = ()) -> None:
+        self.config = config
+        self.settings = settings
+        self.judges = judges
+        self.folder = Path(settings.out) / settings.name
+        self.models: dict[str, ModelSpec] = build_group(config["model"], "model")
+        self.datasets: dict[str, DatasetAdapter] = build_group(config["dataset"], "dataset")
+        self.parts = Components(
+            selectors=build_group(config["selector"], "selector"),
+            retentions=build_group(config["retention"], "retention"),
+            positions=build_group(config["position"], "position"),
+        )
+
+    def plan(self) -> tuple[list[Stage], RunPlan, dict[str, RunRecord]]:
+        """Everything that is to be measured, and what of it is there already. No weights are loaded."""
+        claim_folder(self.folder, self.settings.name)
+        records = read_records(self.folder)
+        done = {key for key, record in records.items() if record.status == "ok" or not self.settings.retry_errors}
+        facts = {name: self._model_science(spec) for name, spec in self.models.items()}
+        stages = [stage for name in self.models for stage in self._stages(name, facts[name], done)]
+        run_id = digest(
+            {"cells": [cell.sha256 for stage in stages for cell in stage.cells], "limit": self.settings.limit}
+        )[:16]
+        plan = RunPlan(
+            experiment=self.settings.name,
+            run_id=run_id,
+            created=datetime.now(UTC).isoformat(timespec="seconds"),
+            cells=tuple(cell for stage in stages for cell in planned_cells(stage.work, stage.cells)),
+            judges=self.judges,
+            stamps=tuple(self._stamps()),
+            settings=dict(self.config),
+        )
+        return stages, plan, records
+
+    def estimates(self, stages: list[Stage], records: Mapping[str, RunRecord]) -> list[Estimate]:
+        """Counts and memory of every stage, for ``dry_run``."""
+        found = []
+        for stage in stages:
+            keys = {cell.key(item.sha256) for one in stage.work for item in one.items for cell in stage.cells}
+            failed = sum(records[key].status == "error" for key in keys & records.keys())
+            facts = facts_of(stage.spec, read_config(stage.spec))
+            found.append(
+                estimate(facts, stage.dataset, stage.work, stage.cells, failed, stage.renderer, self.settings)
+            )
+        return found
+
+    def run(self, say: Callable[[str], None]) -> Manifest:
+        """Answer what is missing. Raises `IncompleteError` at the end, manifest written, if any example failed."""
+        stages, plan, records = self.plan()
+        expected = {key for cell in plan.cells for key in cell.keys}
+        left = sum(stage.missing_questions for stage in stages)
+        skipped = sum(records[key].status == "ok" for key in expected & records.keys())
+        say(f"{self.folder}: {len(expected)} answers planned, {skipped} there already, {left} questions to work on")
+        write_plan(self.folder, plan)
+        if left:
+            self._work_off(stages, plan.run_id)
+        records = read_records(self.folder)
+        failed = sorted(key for key in expected if key in records and records[key].status == "error")
+        manifest = Manifest(
+            run_id=plan.run_id,
+            experiment=self.settings.name,
+            expected=len(expected),
+            done=sum(key in records and records[key].status == "ok" for key in expected),
+            failed=failed,
+            skipped=skipped,
+            files=shard_digests(self.folder),
+            stamps=list(plan.stamps),
+        )
+        write_manifest(self.folder, manifest)
+        if failed:
+            raise IncompleteError(_failure_list([records[key] for key in failed]))
+        return manifest
+
+    def _work_off(self, stages: list[Stage], run_id: str) -> None:
+        with record_appender(self.folder) as appender:
+            progress = Progress(sum(stage.missing_questions for stage in stages), "questions")
+            try:
+                for name, spec in self.models.items():
+                    mine = [stage for stage in stages if stage.spec is spec and stage.missing_questions]
+                    if mine:
+                        self._serve_model(name, mine, run_id, appender, progress)
+            finally:
+                progress.close()
+
+    def _serve_model(
+        self, name: str, stages: list[Stage], run_id: str, appender: Appender, progress: Progress
+    ) -> None:
+        spec = stages[0].spec
+        model = load_model(spec)
+        checks = check_gate(model, spec.expected_attention_scaling) if self.settings.gate else []
+        self._write_provenance(f"{run_id}-{name}", name, model, checks, [stage.dataset for stage in stages])
+        for stage in stages:
+            worker = Worker(model, stage.renderer, self.settings, self.parts.reach, run_id, appender.worker)
+            for history in stage.work:
+                if not history.missing:
+                    continue
+                for records in worker.serve(history):
+                    for record in records:
+                        appender.append(record)
+                    failed = any(record.status == "error" for record in records)
+                    progress.advance(failed=int(failed), detail=f"{name} · {stage.dataset}")
+
+    def _write_provenance(
+        self, file: str, name: str, model: CausalModel, checks: Sequence[GateCheck], datasets: Sequence[str]
+    ) -> None:
+        said = {
+            **dataclasses.asdict(model.facts),
+            "fingerprint": model_fingerprint(self.models[name]),
+            "rope": {"type": model.rope.rope_type, "scaling": model.rope.scaling, "rotary_dim": model.rope.rotary_dim},
+            "eos_ids": list(model.eos_ids),
+            "attention": ATTENTION_NAME,
+            "gate": [dataclasses.asdict(check) for check in checks],
+        }
+        data = {dataset: self.datasets[dataset].fingerprint() for dataset in datasets}
+        write_provenance(self.folder, file, provenance(dict(self.config), models={name: said}, data=data))
+
+    def _stages(self, name: str, model_science: dict[str, Any], done: set[str]) -> Iterator[Stage]:
+        spec = self.models[name]
+        renderer = PromptRenderer(read_tokenizer(spec), template=spec.chat_template)
+        for dataset, adapter in self.datasets.items():
+            examples = list(islice(adapter.examples(renderer.count), self.settings.limit))
+            cells = cells_of(name, model_science, dataset, self.parts, self.settings)
+            work = gather(examples, cells, done)
+            yield Stage(spec=spec, dataset=dataset, cells=cells, work=work, renderer=renderer)
+
+    def _model_science(self, spec: ModelSpec) -> dict[str, Any]:
+        said = science(spec)
+        said.pop("cache_folder")
+        return {**said, "device": spec.device.split(":")[0], "weights": model_fingerprint(spec)}
+
+    def _stamps(self) -> Iterator[str]:
+        yield from self.settings.stamps
+        if self.settings.limit is not None:
+            yield f"PARTIAL: at most {self.settings.limit} questions of each data set (limit)"
+
+
+def _failure_list(records: list[RunRecord]) -> str:
+    shown = [
+        f"  {record.cell.label} · {record.example_id}: {record.error.kind}: {record.error.message}"
+        for record in records[:SHOWN_FAILURES]
+        if record.error
+    ]
+    more = [f"  ... and {len(records) - SHOWN_FAILURES} more"] if len(records) > SHOWN_FAILURES else []
+    return "\n".join([f"{len(records)} answers failed; the same command tries them again:", *shown, *more])
+
+
+def print_plan(experiment: Experiment) -> None:
+    """What ``dry_run=true`` shows."""
+    stages, _, records = experiment.plan()
+    sys.stdout.write("\n".join(as_lines(experiment.estimates(stages, records))) + "\n")

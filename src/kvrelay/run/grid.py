@@ -1,0 +1,135 @@
+"""An experiment's cells, and the keys under which their answers are kept."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from kvrelay.core.budget import Retention
+from kvrelay.core.errors import ConfigError
+from kvrelay.core.example import Example
+from kvrelay.core.history import Selector
+from kvrelay.core.positions import Position
+from kvrelay.run.record import SCHEMA_VERSION, Cell, digest
+from kvrelay.run.settings import RunSettings
+
+METHOD_VERSION = 1
+"""Raised when the code changes what an answer is, so that older answers are not taken for newer ones."""
+
+EVERYTHING = "all"
+"""The retention's name where a selector keeps everything, whatever the retention."""
+
+
+def science(component: Any) -> dict[str, Any]:
+    """A component's class and fields: what a measurement depends on."""
+    return {"class": type(component).__qualname__, **dataclasses.asdict(component)}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GridCell:
+    """One cell with its components. ``sha256`` and ``pair_sha256`` hash its settings, with and without position."""
+
+    cell: Cell
+    selector: Selector
+    retention: Retention
+    position: Position
+    sha256: str
+    pair_sha256: str
+
+    @property
+    def group(self) -> tuple[str, str]:
+        """Cells with equal groups differ in position alone and share one selection."""
+        return self.cell.selector, self.cell.retention
+
+    def key(self, example_sha256: str) -> str:
+        return digest([self.sha256, example_sha256])
+
+    def pair_key(self, example_sha256: str) -> str:
+        return digest([self.pair_sha256, example_sha256])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Components:
+    """The parts that an experiment composes, by the names of their configs."""
+
+    selectors: Mapping[str, Selector]
+    retentions: Mapping[str, Retention]
+    positions: Mapping[str, Position]
+
+    @property
+    def reach(self) -> int:
+        """How far any arm may place a token beyond its source position."""
+        return max(position.reach for position in self.positions.values())
+
+
+def example_digest(example: Example) -> str:
+    """Hash of all that an example says (its notes apart)."""
+    said = {field.name: getattr(example, field.name) for field in dataclasses.fields(example) if field.name != "notes"}
+    units = said.pop("units")
+    choices = [[choice.label, choice.text] for choice in said.pop("choices")]
+    return digest({**said, "choices": choices, "history": example.history_id, "unit_ids": [unit.id for unit in units]})
+
+
+def cells_of(
+    model: str, model_science: dict[str, Any], dataset: str, parts: Components, settings: RunSettings
+) -> list[GridCell]:
+    """Cells of one model and data set, positions of one selection next to each other."""
+    _check_names(parts, settings)
+    base = {
+        "schema": SCHEMA_VERSION,
+        "method": METHOD_VERSION,
+        "model": model_science,
+        "dataset": {"name": dataset, "max_history_tokens": settings.max_history_tokens},
+        "decoding": {"max_new_tokens": settings.max_new_tokens, "score_references": settings.score_references},
+    }
+    return list(_product(base, model, dataset, parts, settings))
+
+
+def _product(
+    base: dict[str, Any], model: str, dataset: str, parts: Components, settings: RunSettings
+) -> Iterator[GridCell]:
+    for selector_name, selector in parts.selectors.items():
+        for retention_name, retention in _retentions(selector, parts.retentions).items():
+            pair = {**base, "selector": science(selector)}
+            if retention_name != EVERYTHING:
+                pair["retention"] = science(retention)
+            for position_name, position in parts.positions.items():
+                if position_name not in settings.only_positions.get(selector_name, parts.positions):
+                    continue
+                if selector_name not in settings.only_selectors.get(position_name, parts.selectors):
+                    continue
+                names = {"selector": selector_name, "retention": retention_name, "position": position_name}
+                yield GridCell(
+                    cell=Cell(model=model, dataset=dataset, **names),
+                    selector=selector,
+                    retention=retention,
+                    position=position,
+                    sha256=digest({**pair, "position": science(position)}),
+                    pair_sha256=digest(pair),
+                )
+
+
+def _retentions(selector: Selector, retentions: Mapping[str, Retention]) -> Mapping[str, Retention]:
+    """All of them, or one named ``all`` for a selector that keeps everything."""
+    if getattr(selector, "ignores_budget", False):
+        return {EVERYTHING: next(iter(retentions.values()))}
+    return retentions
+
+
+def _check_names(parts: Components, settings: RunSettings) -> None:
+    """A thinned grid that comes out empty is a typing error; names of parts that are not composed are no harm."""
+    for positions in settings.only_positions.values():
+        if not positions:
+            raise ConfigError("only_positions lists a selector without any position; leave the selector out instead")
+    if not any(
+        position in settings.only_positions.get(selector, parts.positions)
+        and selector in settings.only_selectors.get(position, parts.selectors)
+        for selector in parts.selectors
+        for position in parts.positions
+    ):
+        raise ConfigError(
+            f"no cell is left of selectors {list(parts.selectors)} and positions {list(parts.positions)} "
+            "(keys: only_positions, only_selectors)"
+        )

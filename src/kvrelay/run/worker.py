@@ -1,0 +1,248 @@
+"""One history at a time: read once, and from it serve every selection, position and question (DESIGN section 8)."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import torch
+
+from kvrelay.backend.decode import Answer, Asked, answer_rows
+from kvrelay.backend.memory import peak_memory_bytes
+from kvrelay.backend.model import CausalModel
+from kvrelay.backend.prefill import observe_question, prefill
+from kvrelay.backend.prompt import Prompt, PromptRenderer
+from kvrelay.core.cache import KVCache
+from kvrelay.core.errors import DataError, PositionError
+from kvrelay.core.example import Example
+from kvrelay.core.history import Need, PrefilledHistory
+from kvrelay.core.rope import RotaryTable
+from kvrelay.core.selection import Selection
+from kvrelay.core.trim import Trimmer
+from kvrelay.run.batches import Row, batches
+from kvrelay.run.grid import GridCell
+from kvrelay.run.record import ErrorInfo, RunRecord, Timings, digest
+from kvrelay.run.settings import RunSettings
+from kvrelay.run.work import HistoryWork, Item
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kept:
+    """One selection and its states, not yet moved; the arms of a pair are made from the same object."""
+
+    selection: Selection
+    cache: KVCache
+    digests: tuple[str, str]
+    select_s: float
+
+
+class Worker:
+    """Answers with one model. ``reach`` is that of all arms of the experiment, so that pairs never break."""
+
+    def __init__(
+        self, model: CausalModel, renderer: PromptRenderer, settings: RunSettings, reach: int, run_id: str, name: str
+    ) -> None:
+        self.model = model
+        self.renderer = renderer
+        self.settings = settings
+        self.reach = reach
+        self.run_id = run_id
+        self.name = name
+        limit = settings.max_history_tokens
+        self.trimmer = None if limit is None else Trimmer(limit, renderer.count)
+        self._table: RotaryTable | None = None
+        self._table_size = 0
+
+    def serve(self, work: HistoryWork) -> Iterator[list[RunRecord]]:
+        """Records of one history, a list an example. What fails is a record with its error; the rest goes on."""
+        items = work.missing
+        started = time.perf_counter()
+        try:
+            prompts = [self._prompt(item.example) for item in items]
+            prefilled = self._prefill(prompts[0], items, work.history_id)
+        except Exception as error:  # noqa: BLE001 - one broken example must not end a run of days
+            for item in items:
+                yield [self._failed(item, cell, error) for cell in item.missing]
+            return
+        prefill_s = time.perf_counter() - started
+        memo: dict[tuple[str, str, str], Kept] = {}
+        for item, prompt in zip(items, prompts, strict=True):
+            try:
+                yield self._answer(item, prompt, prefilled, memo, prefill_s)
+            except Exception as error:  # noqa: BLE001
+                yield [self._failed(item, cell, error) for cell in item.missing]
+
+    def _prompt(self, example: Example) -> tuple[Example, Prompt]:
+        if self.trimmer is not None:
+            example = self.trimmer(example)
+        return example, self.renderer.render(example)
+
+    def _prefill(self, first: tuple[Example, Prompt], items: Sequence[Item], history_id: str) -> PrefilledHistory:
+        example, prompt = first
+        if prompt.text.n_history == 0:
+            raise DataError(f"example {example.id} has an empty history; there is nothing to select from")
+        needs = {need for item in items for cell in self._decoded(item) for need in cell.selector.needs}
+        self._check_range(example, prompt)
+        return prefill(self.model, self.model.row(prompt.prefilled_ids), prompt.text, history_id, needs)
+
+    def _check_range(self, example: Example, prompt: Prompt) -> None:
+        room = self._asked(example, prompt).room
+        reached = prompt.text.n_prefilled + self.reach + room
+        limit = self.model.facts.position_range
+        if reached > limit:
+            raise PositionError(
+                f"example {example.id}: {prompt.text.n_prefilled} history tokens + {room} for question and answer "
+                f"+ {self.reach} of shift reach position {reached}, but {self.model.facts.name} has {limit}; "
+                f"set dataset.max_history_tokens={max(1, limit - self.reach - room - prompt.text.protected - 8)} or lower"
+            )
+
+    def _asked(self, example: Example, prompt: Prompt) -> Asked:
+        references: tuple[int, ...] = ()
+        scored = self.settings.score_references and example.references and not example.unanswerable
+        if scored and not example.notes.get("rubric"):
+            references = self.renderer.data_ids(example.references[0])
+        return Asked(
+            question_ids=prompt.question.token_ids,
+            max_new_tokens=self.settings.max_new_tokens,
+            reference_ids=references,
+            option_ids=tuple(self.renderer.data_ids(f"({choice.label})") for choice in example.choices),
+        )
+
+    def _decoded(self, item: Item) -> tuple[GridCell, ...]:
+        """Cells that are decoded: those that are missing; in half precision, where the batch can change an answer,
+        all that are planned, so that a batch's composition follows from the example alone."""
+        exact = self.model.dtype in (torch.float32, torch.float64)
+        return item.missing if exact or self.settings.decode_batch_rows == 1 else item.planned
+
+    def _answer(
+        self,
+        item: Item,
+        given: tuple[Example, Prompt],
+        prefilled: PrefilledHistory,
+        memo: dict[tuple[str, str, str], Kept],
+        prefill_s: float,
+    ) -> list[RunRecord]:
+        example, prompt = given
+        self._check_range(example, prompt)
+        cells = self._decoded(item)
+        needs: set[Need] = {need for cell in cells for need in cell.selector.needs}
+        seen = observe_question(self.model, prefilled, prompt.question, needs)
+        rows: list[Row] = []
+        records: list[RunRecord] = []
+        for cell in cells:
+            try:
+                rows.append(self._row(cell, self._kept(cell, seen, prompt, memo), prompt, example))
+            except Exception as error:  # noqa: BLE001
+                records.append(self._failed(item, cell, error))
+        asked = self._asked(example, prompt)
+        for batch in batches(rows, self.settings.decode_batch_rows):
+            answers = answer_rows(self.model, [row.cache for row in batch], asked)
+            composition = digest([[row.cell.cell.label for row in batch], str(self.model.dtype)])
+            for row, answer in zip(batch, answers, strict=True):
+                record = self._record(item, row, example, prompt, answer)
+                timings = replace_timings(record.timings, prefill_s, answer)
+                records.append(
+                    record.model_copy(
+                        update={"batch_sha256": composition, "batch_rows": len(batch), "timings": timings}
+                    )
+                )
+        missing = {cell.key(item.sha256) for cell in item.missing}
+        return [record for record in records if record.key in missing]
+
+    def _kept(
+        self, cell: GridCell, prefilled: PrefilledHistory, prompt: Prompt, memo: dict[tuple[str, str, str], Kept]
+    ) -> Kept:
+        """The selection of a cell's group: made once a history, or once a question where the selector reads it."""
+        aware = cell.selector.question_aware
+        slot = (*cell.group, prompt.question.example_id if aware else "")
+        if slot not in memo:
+            if aware:
+                _forget_other_questions(memo, slot)
+            started = time.perf_counter()
+            budget = cell.retention.states(prefilled.text.n_history)
+            selection = cell.selector.select(prefilled, prompt.question, budget)
+            cache = prefilled.cache.restricted(selection)
+            select_s = time.perf_counter() - started
+            memo[slot] = Kept(selection=selection, cache=cache, digests=cache.content_digest(), select_s=select_s)
+        return memo[slot]
+
+    def _row(self, cell: GridCell, kept: Kept, prompt: Prompt, example: Example) -> Row:
+        started = time.perf_counter()
+        n_prefilled = prompt.text.n_prefilled
+        plan = cell.position.place(kept.selection, n_prefilled, example.id)
+        cache = kept.cache.moved(plan, self._rotary_table(n_prefilled + self.reach + 1))
+        relocate_s = time.perf_counter() - started
+        return Row(cell=cell, kept=kept, cache=cache, relocate_s=relocate_s)
+
+    def _rotary_table(self, size: int) -> RotaryTable:
+        if self._table is None or size > self._table_size:
+            self._table_size = min(max(size, 2 * self._table_size), self.model.facts.position_range + self.reach + 1)
+            self._table = RotaryTable.of(self.model.rope, self._table_size, self.model.device)
+        return self._table
+
+    def _record(self, item: Item, row: Row, example: Example, prompt: Prompt, answer: Answer) -> RunRecord:
+        selection = row.kept.selection
+        labels = [choice.label for choice in example.choices]
+        return self._identity(item, row.cell).model_copy(
+            update={
+                "status": "ok",
+                "answer": self.renderer.text(answer.token_ids),
+                "answer_tokens": len(answer.token_ids),
+                "stop": "eos" if answer.stopped_by_eos else "length",
+                "reference_nll": answer.reference_nll,
+                "choice_logprobs": dict(zip(labels, answer.option_logprobs, strict=True)),
+                "n_history": prompt.text.n_history,
+                "n_protected": prompt.text.protected,
+                "n_question": len(prompt.question.token_ids),
+                "budget": selection.budget,
+                "slots_LH": selection.counts_LH(),
+                "anchor": selection.anchor,
+                "next_position": row.cache.next_position,
+                "cache_bytes": row.cache.cache_bytes,
+                "kept_sha256": row.kept.digests[0],
+                "values_sha256": row.value_digest(),
+                "timings": Timings(select_s=row.kept.select_s, relocate_s=row.relocate_s),
+                "peak_memory_bytes": peak_memory_bytes(self.model.device),
+                "notes": {**example.notes, **selection.notes},
+            }
+        )
+
+    def _identity(self, item: Item, cell: GridCell) -> RunRecord:
+        example = item.example
+        return RunRecord(
+            key=cell.key(item.sha256),
+            pair_key=cell.pair_key(item.sha256),
+            cell=cell.cell,
+            run_id=self.run_id,
+            worker=self.name,
+            example_id=example.id,
+            cluster_id=example.cluster_id,
+            history_id=example.history_id,
+            question=example.question,
+            question_type=example.question_type,
+            question_date=example.question_date,
+            references=example.references,
+            choices={choice.label: choice.text for choice in example.choices},
+            gold_choice=example.gold_choice,
+            unanswerable=example.unanswerable,
+            status="error",
+            max_new_tokens=self.settings.max_new_tokens,
+        )
+
+    def _failed(self, item: Item, cell: GridCell, error: Exception) -> RunRecord:
+        message = " ".join(str(error).split())[:2000]
+        info = ErrorInfo(kind=type(error).__name__, message=message)
+        return self._identity(item, cell).model_copy(update={"error": info})
+
+
+def replace_timings(timings: Timings, prefill_s: float, answer: Answer) -> Timings:
+    """The stages that the shared prefill and the shared batch took, added to a row's own."""
+    shared = {"prefill_s": prefill_s, "question_s": answer.question_s, "decode_s": answer.decode_s}
+    return timings.model_copy(update=shared)
+
+
+def _forget_other_questions(memo: dict[tuple[str, str, str], Kept], slot: tuple[str, ...]) -> None:
+    """Selections of earlier questions are not met again; keeping them would grow with the number of questions."""
+    for old in [old for old in memo if old[:2] == slot[:2]]:
+        del memo[old]

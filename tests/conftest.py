@@ -1,0 +1,18 @@
+"""What all tests share: the folder of real samples, and nothing else."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+
+@pytest.fixture(scope="session")
+def samples() -> Path:
+    """The folder of real samples, from ``KVRELAY_SAMPLES`` (relative to the repository's root); skips without it."""
+    named = os.environ.get("KVRELAY_SAMPLES", "../shared/data")
+    folder = (Path(__file__).parents[1] / named).resolve()
+    if not folder.is_dir():
+        pytest.skip(f"no real samples at {named}; set KVRELAY_SAMPLES to their folder")
+    return folder

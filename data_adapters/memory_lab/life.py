@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from data_adapters.memory_lab.vocabulary import RELATIONS
-from data_adapters.memory_lab.wording import ATTRIBUTES, EVENTS, OFFERS, RELATION_REPLY, RELATION_TOLD, Attribute, Event
+from data_adapters.memory_lab.wording import ATTRIBUTES, EVENTS, OFFERS, RELATION_REPLY, RELATION_TOLD, Attribute, Event, Offer
 from data_adapters.memory_lab.world import N_DAYS, Deck, Plot, Query, Round, Session, day_text
 from kvrelay.core.errors import ConfigError
 
@@ -43,6 +43,24 @@ class Life:
         if not free:
             raise ConfigError("every fact about a person is used up; lower questions_per_history")
         return self.rng.choice(free)
+
+    def free_offer(self) -> Offer:
+        """A proposal that the assistant has not made."""
+        free = [o for o in OFFERS if ("assistant", o.key) not in self.taken]
+        if not free:
+            raise ConfigError("every proposal of the assistant is used up; lower questions_per_history")
+        offer = self.rng.choice(free)
+        self.taken.add(("assistant", offer.key))
+        return offer
+
+    def free_event(self) -> Event:
+        """A kind of event that has not been told of."""
+        free = [e for e in EVENTS if ("event", e.key) not in self.taken]
+        if not free:
+            raise ConfigError("every kind of event is used up; lower questions_per_history")
+        event = self.rng.choice(free)
+        self.taken.add(("event", event.key))
+        return event
 
     def tell(self, name: str, attribute: Attribute, day: int) -> str:
         """Plant a fact, return its value."""
@@ -91,8 +109,7 @@ def single_session_user(life: Life) -> Query:
 
 def single_session_assistant(life: Life) -> Query:
     """Something that the assistant proposed."""
-    offer = life.rng.choice([o for o in OFFERS if ("assistant", o.key) not in life.taken])
-    life.taken.add(("assistant", offer.key))
+    offer = life.free_offer()
     value, fact = life.deck.deal(offer.pool), f"assistant/{offer.key}"
     said = Round(user=offer.request, assistant=offer.reply.format(value=value), fact=fact, teller="assistant")
     life.sessions.append(Session(day=life.draw_days(1)[0], rounds=(said,)))
@@ -138,8 +155,7 @@ def knowledge_update(life: Life) -> Query:
 
 def temporal_reasoning(life: Life) -> Query:
     """Two dated events of a kind: the date of one, what happened on a date, or which came first."""
-    event = life.rng.choice([e for e in EVENTS if ("event", e.key) not in life.taken])
-    life.taken.add(("event", event.key))
+    event = life.free_event()
     days = life.draw_days(2)
     values = [_happen(life, event, day) for day in days]
     facts = tuple(f"event/{value}" for value in values)
@@ -163,18 +179,32 @@ def _happen(life: Life, event: Event, day: int) -> str:
     return value
 
 
-def unanswerable(life: Life, type_name: str) -> Query:
-    """A question of the same form about something that was never told; a near miss was."""
+def unanswerable(life: Life, kind: str) -> Query:
+    """A question of the form of its kind about something that was never told; a near miss was."""
+    if kind == "temporal-reasoning":
+        return _unanswerable_date(life)
     name = life.rng.choice(life.cast)
     attribute = life.free_attribute(name)
     life.taken.add((name, attribute.key))
     near = life.free_attribute(name)
     life.tell(name, near, life.draw_days(1)[0])
     life.tell_rival(name, attribute)
-    ask = attribute.ask_now if type_name == "knowledge-update" else attribute.ask
-    text, evidence = ask.format(who=possessive(name)), (f"{name}/{near.key}",)
+    whose = f"my {life.introduce(name)}'s" if kind == "multi-session" else possessive(name)
+    ask = attribute.ask_now if kind == "knowledge-update" else attribute.ask
     why = f"This cannot be answered: you spoke of {name}'s {near.key}, but never of {name}'s {attribute.key}."
-    return Query(type=type_name, text=text, answer=why, evidence=evidence, unanswerable=True)
+    evidence = (f"{name}/{near.key}",)
+    return Query(type=kind, text=ask.format(who=whose), answer=why, evidence=evidence, unanswerable=True)
+
+
+def _unanswerable_date(life: Life) -> Query:
+    event = life.free_event()
+    (day,) = life.draw_days(1)
+    told, missing = _happen(life, event, day), life.deck.deal(event.pool)
+    text = event.ask_date.format(value=missing)
+    why = f"This cannot be answered: you spoke of {told} on {day_text(day)}, but never of {missing}."
+    return Query(
+        type="temporal-reasoning", text=text, answer=why, evidence=(f"event/{told}",), unanswerable=True
+    )
 
 
 MAKERS: dict[str, Callable[[Life], Query]] = {

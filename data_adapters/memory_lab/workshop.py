@@ -104,58 +104,44 @@ MAKERS: dict[str, Callable[[Workshop], Query]] = {
 }
 
 
-def plan_workshop(rng: random.Random, wanted: Sequence[str]) -> Plot:
-    """The plot for questions of the ``wanted`` kinds, in their order."""
+def plan_workshop(rng: random.Random, projects: Sequence[Project], wanted: Sequence[str]) -> Plot:
+    """The plot for questions of the ``wanted`` kinds about the projects, in their order."""
     deck = Deck(rng)
-    items = [Item(p, d) for p in rng.sample(PROJECTS, N_PROJECTS) for d in p.details]
+    items = [Item(project, detail) for project in projects for detail in project.details]
     shop = Workshop(rng=rng, deck=deck, values={i: deck.deal(i.detail.pool) for i in items}, open=list(items))
     made: dict[int, Query] = {}
     # Conjunctions first: they are the only ones that need two details of one kind.
     for index in sorted(range(len(wanted)), key=lambda i: list(MAKERS).index(wanted[i])):
         made[index] = MAKERS[wanted[index]](shop)
     rng.shuffle(shop.last)
-    return Plot(sessions=tuple(_sessions(shop, items)), queries=tuple(made[i] for i in range(len(wanted))))
+    return Plot(sessions=tuple(_sessions(shop, projects)), queries=tuple(made[i] for i in range(len(wanted))))
 
 
-def _sessions(shop: Workshop, items: Sequence[Item]) -> Iterator[Session]:
+def _sessions(shop: Workshop, projects: Sequence[Project]) -> Iterator[Session]:
     """Each exchange at its place: a project's details in their order, what the last session says at the end."""
-    told = [[i for i in items if i.project == project and i not in shop.linked] for project in _projects(items)]
-    for number, group in enumerate(told):
-        for place, item in zip(_places(shop.rng, number, len(group)), group, strict=True):
-            reply = item.detail.reply.format(value=shop.values[item])
-            spoken = Round(user=item.detail.request, assistant=reply, fact=item.fact, teller="assistant")
-            yield Session(day=place, rounds=(spoken,))
-    for place, spoken in zip(_places(shop.rng, N_PROJECTS, len(shop.last)), shop.last, strict=True):
+    for number, project in enumerate(projects):
+        told = [item for item in shop.values if item.project == project and item not in shop.linked]
+        yield from _spread(shop.rng, number, [_settled(item, shop.values[item]) for item in told])
+    yield from _spread(shop.rng, len(projects), shop.last)
+
+
+def _settled(item: Item, value: str) -> Round:
+    reply = item.detail.reply.format(value=value)
+    return Round(user=item.detail.request, assistant=reply, fact=item.fact, teller="assistant")
+
+
+def _spread(rng: random.Random, number: int, rounds: Sequence[Round]) -> Iterator[Session]:
+    places = sorted(rng.sample(range(number * SPAN, (number + 1) * SPAN), len(rounds)))
+    for place, spoken in zip(places, rounds, strict=True):
         yield Session(day=place, rounds=(spoken,))
 
 
-def _projects(items: Sequence[Item]) -> tuple[Project, ...]:
-    return tuple(dict.fromkeys(item.project for item in items))
-
-
-def _places(rng: random.Random, number: int, n: int) -> list[int]:
-    return sorted(rng.sample(range(number * SPAN, (number + 1) * SPAN), n))
-
-
-def chatter(rng: random.Random, planted: Sequence[Session]) -> Iterator[Session]:
-    """Exchanges that settle nothing, at free places: first about the projects of the conversation, then any."""
+def chatter(rng: random.Random, projects: Sequence[Project], planted: Sequence[Session]) -> Iterator[Session]:
+    """Exchanges that settle nothing, at free places: first about the projects in turn, then about anything."""
     taken = {session.day for session in planted}
-    for number, project in enumerate(_told_projects(planted)):
-        for place, (human, bot) in zip(_free(rng, number, taken), project.chatter, strict=False):
-            taken.add(place)
-            yield Session(day=place, rounds=(Round(user=human, assistant=bot),))
-    for human, bot in rng.sample(ROUNDS, len(ROUNDS)):
-        place = next(iter(_free(rng, rng.randrange(N_PROJECTS + 1), taken)))
+    own = [(number, *texts) for number, project in enumerate(projects) for texts in project.chatter]
+    other = [(rng.randrange(len(projects) + 1), *texts) for texts in rng.sample(ROUNDS, len(ROUNDS))]
+    for number, human, bot in [*rng.sample(own, len(own)), *other]:
+        place = rng.choice([p for p in range(number * SPAN, (number + 1) * SPAN) if p not in taken])
         taken.add(place)
         yield Session(day=place, rounds=(Round(user=human, assistant=bot),))
-
-
-def _told_projects(planted: Sequence[Session]) -> list[Project]:
-    names = dict.fromkeys(f.split("/")[0] for s in sorted(planted, key=lambda s: s.day) for f in s.facts)
-    by_name = {project.name: project for project in PROJECTS}
-    return [by_name[name] for name in names]
-
-
-def _free(rng: random.Random, number: int, taken: set[int]) -> list[int]:
-    places = [p for p in range(number * SPAN, (number + 1) * SPAN) if p not in taken]
-    return rng.sample(places, len(places))

@@ -1,8 +1,8 @@
 """Re-rotation against the model's own factors and against the two-step definition in float64.
 
 With u = 2^-24 and r the length of a pair (x, y): the numerator of C or S errs by 2u, its denominator by 2u and the
-division by u, so either errs by 5u and the two together turn x and y wrongly by at most 5 sqrt(2) u r; the last products
-and the sum add 2u r. A rotation is therefore exact to (5 sqrt(2) + 2) u r = 9.1u r; MOVE_BOUND allows 10u r.
+division by u, so either errs by 5u and the two together turn x and y wrongly by at most 5 sqrt(2) u r; the last
+products and the sum add 2u r. A move is therefore exact to (5 sqrt(2) + 2) u r = 9.1u r; MOVE_BOUND allows 10u r.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ def test_forward_and_backward(source: int, target: int, rope: RotarySpec, fresh:
 
 
 def test_lengths_are_preserved(rope: RotarySpec) -> None:
-    """Each component errs by 10u r, so a pair by 10 sqrt(2) u r; each factor errs by 3u (cosine, scaling), so a_t / a_p by 6u."""
+    """A component errs by 10u r, so a pair by 10 sqrt(2) u r; a factor by 3u (cosine, scaling), so a_t / a_p by 6u."""
     keys = random_keys(rope).float()
     before, after = pair_length(keys), pair_length(move(keys, rope, *random_moves(2)))
     assert float((after / before - 1).abs().max()) <= 2**0.5 * MOVE_BOUND + 6 * U

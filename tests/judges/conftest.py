@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -45,7 +46,8 @@ class FakeServer:
         self.models: Answer | None = None
         self.closing = threading.Event()
         self._lock = threading.Lock()
-        self._http = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
+        self._http = LoopbackServer(("127.0.0.1", 0), Handler)
+        self._http.fake = self
         self._thread = threading.Thread(target=self._http.serve_forever, kwargs={"poll_interval": 0.01})
         self._thread.start()
 
@@ -78,43 +80,47 @@ class FakeServer:
         return self.json({"id": "x", "object": "chat.completion", "model": MODEL, "choices": [choice], "usage": usage})
 
 
-def _handler(server: FakeServer) -> type[BaseHTTPRequestHandler]:
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
+class LoopbackServer(ThreadingHTTPServer):
+    fake: FakeServer
 
-        def do_GET(self) -> None:
-            listed = {"object": "list", "data": [{"id": name, "object": "model"} for name in server.served]}
-            self._send(server.models or server.json(listed))
 
-        def do_POST(self) -> None:
-            body = self.rfile.read(int(self.headers["Content-Length"]))
-            self._send(server.next_answer(Asked(path=self.path, body=body, headers=dict(self.headers))))
+class Handler(BaseHTTPRequestHandler):
+    """Passes requests to the fake server that its HTTP server belongs to."""
 
-        def _send(self, answer: Answer) -> None:
-            self.send_response(answer.status)
-            for name, text in {"Content-Type": "application/json", **answer.headers}.items():
-                self.send_header(name, text)
-            self.send_header("Content-Length", str(len(answer.body) if answer.announced is None else answer.announced))
-            self.end_headers()
-            if not answer.drip_s:
-                self.wfile.write(answer.body)
-                self.close_connection = self.close_connection or answer.announced is not None
-                return
-            self._drip(answer)
+    protocol_version = "HTTP/1.1"
 
-        def _drip(self, answer: Answer) -> None:
+    @property
+    def fake(self) -> FakeServer:
+        assert isinstance(self.server, LoopbackServer)
+        return self.server.fake
+
+    def do_GET(self) -> None:
+        listed = {"object": "list", "data": [{"id": name, "object": "model"} for name in self.fake.served]}
+        self._send(self.fake.models or self.fake.json(listed))
+
+    def do_POST(self) -> None:
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        headers = {name.lower(): text for name, text in self.headers.items()}
+        self._send(self.fake.next_answer(Asked(path=self.path, body=body, headers=headers)))
+
+    def _send(self, answer: Answer) -> None:
+        self.send_response(answer.status)
+        for name, text in {"Content-Type": "application/json", **answer.headers}.items():
+            self.send_header(name, text)
+        self.send_header("Content-Length", str(len(answer.body) if answer.announced is None else answer.announced))
+        self.end_headers()
+        self._drip(answer) if answer.drip_s else self.wfile.write(answer.body)
+        self.close_connection = self.close_connection or answer.announced is not None
+
+    def _drip(self, answer: Answer) -> None:
+        with suppress(OSError):
             for byte in answer.body:
-                if server.closing.wait(answer.drip_s):
+                if self.fake.closing.wait(answer.drip_s):
                     return
-                try:
-                    self.wfile.write(bytes([byte]))
-                except OSError:
-                    return
+                self.wfile.write(bytes([byte]))
 
-        def log_message(self, format: str, *args: Any) -> None:
-            pass
-
-    return Handler
+    def log_message(self, format: str, *args: Any) -> None:
+        """The suite's output stays its own."""
 
 
 @pytest.fixture

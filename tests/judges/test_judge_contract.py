@@ -1,25 +1,27 @@
-"""What every judge of ``conf/judge`` keeps: Hydra builds it, its id is stable and holds no secret."""
+"""What every judge of ``conf/judge`` keeps: its file builds it, its id is stable and holds no secret."""
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from pathlib import Path
 
 import pytest
-from hydra.utils import instantiate
 from omegaconf import OmegaConf
 
 from judges.lexical import LexicalJudge
-from kvrelay.core.errors import EndpointError
+from kvrelay.core.errors import ConfigError, EndpointError
+from kvrelay.run.build import build_group
 
 CONFIGS = sorted((Path(__file__).parents[2] / "conf" / "judge").glob("*.yaml"))
 SECRET = "sk-3f9aPrivate77"
 
 
 def build(path: Path, **changes: object):
-    config = OmegaConf.load(path)
-    assert list(config) == [path.stem]
-    return instantiate(OmegaConf.merge(config[path.stem], changes), _convert_="all")
+    group = OmegaConf.to_container(OmegaConf.load(path), resolve=True)
+    assert list(group) == [path.stem]
+    (judge,) = build_group({path.stem: {**group[path.stem], **changes}}, "judge").values()
+    return judge
 
 
 @pytest.fixture(autouse=True)
@@ -46,8 +48,11 @@ def test_id_is_stable_and_opaque(path, monkeypatch):
 
 
 @pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.stem)
-def test_an_unknown_key_fails_with_its_name(path):
-    with pytest.raises(Exception, match="max_tokns"):
+def test_the_file_sets_every_field_and_no_other(path):
+    judge = build(path)
+    written = set(OmegaConf.load(path)[path.stem]) - {"_target_"}
+    assert written == {field.name for field in dataclasses.fields(judge)}
+    with pytest.raises(ConfigError, match=rf"judge\.{path.stem}\.max_tokns"):
         build(path, max_tokns=3)
 
 

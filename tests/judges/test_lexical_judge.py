@@ -43,13 +43,13 @@ def test_token_f1(candidate, reference, f1):
 
 
 def test_contains_wants_neighbours_in_order():
-    answer = "he moved to new york in may".split()
+    answer = ["he", "moved", "to", "new", "york", "in", "may"]
     assert contains(answer, ["new", "york"])
     assert contains(answer, ["may"])
     assert not contains(answer, ["york", "new"])
     assert not contains(answer, ["new", "in"])
     assert not contains(["york"], ["new", "york"])
-    assert not contains("13 of them".split(), ["3"])
+    assert not contains(["13", "of", "them"], ["3"])
 
 
 def test_the_best_reference_counts(make_item):

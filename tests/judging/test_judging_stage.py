@@ -6,6 +6,7 @@ import signal
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from itertools import count
 
 import pytest
 
@@ -92,8 +93,14 @@ def test_known_items_are_skipped_and_unfinal_ones_come_again():
 
 @pytest.mark.parametrize(
     ("correct", "reason", "final"),
-    [(True, "", True), (False, "", True), (None, "truncated", True), (None, "no_reference", True)]
-    + [(None, "transport_error", False), (None, "rejected", False)],
+    [
+        (True, "", True),
+        (False, "", True),
+        (None, "truncated", True),
+        (None, "no_reference", True),
+        (None, "transport_error", False),
+        (None, "rejected", False),
+    ],
 )
 def test_is_final(correct, reason, final):
     assert is_final(Verdict(judge_id="j", item_key="k", correct=correct, reason=reason)) is final
@@ -106,21 +113,17 @@ def test_nothing_to_do_asks_nothing():
 
 
 def test_an_interrupt_keeps_what_is_in_flight_and_begins_nothing_more():
-    """The second call signals the main thread while the first one is still under way; then the first one ends."""
+    """The second call signals the main thread while the first one is still under way; both end after the signal."""
     interrupted = threading.Event()
-    calls = iter(range(100))
+    calls = count()
 
     def decide(item: BlindItem) -> bool:
-        if next(calls) == 0:
-            return interrupted.wait(timeout=30)
-        signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
-        return handled.wait(timeout=30)
-
-    handled = threading.Event()
+        if next(calls) == 1:
+            signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+        return interrupted.wait(timeout=30)
 
     def on_interrupt(number: int, frame: object) -> None:
         interrupted.set()
-        handled.set()
         raise KeyboardInterrupt
 
     judge = ScriptedJudge(decide, concurrency=2)
@@ -131,8 +134,9 @@ def test_an_interrupt_keeps_what_is_in_flight_and_begins_nothing_more():
             judge_records(records(40), judge, set(), verdicts.append)
     finally:
         signal.signal(signal.SIGINT, before)
-    assert len(judge.asked) < 40
-    assert len(verdicts) == len(judge.asked)
+    # the signal may fall into the very call that hands out the second item: then that one is for the next run
+    assert 2 <= len(judge.asked) <= 4
+    assert len(judge.asked) - 1 <= len(verdicts) <= len(judge.asked)
 
 
 def test_an_error_of_the_judge_ends_the_stage_and_keeps_what_was_judged():
@@ -145,7 +149,7 @@ def test_an_error_of_the_judge_ends_the_stage_and_keeps_what_was_judged():
     verdicts: list[Verdict] = []
     with pytest.raises(EndpointError, match="the key is refused"):
         judge_records(records(200), judge, set(), verdicts.append)
-    assert len(judge.asked) < 200
+    assert 4 <= len(judge.asked) <= 5
     assert len(verdicts) == len(judge.asked) - 1
 
 
@@ -156,7 +160,7 @@ def test_an_error_of_the_sink_ends_the_stage():
     judge = ScriptedJudge(lambda item: True)
     with pytest.raises(OSError, match="no space left"):
         judge_records(records(200), judge, set(), full)
-    assert len(judge.asked) < 200
+    assert len(judge.asked) <= 2
 
 
 def test_a_dead_server_is_given_up_with_a_hint():
@@ -168,6 +172,7 @@ def test_a_dead_server_is_given_up_with_a_hint():
 
 
 def test_failures_apart_from_each_other_do_not_end_the_stage():
+    """Two failures stand between successes; two verdicts that come together may swap, which makes four in a row."""
     judge = ScriptedJudge(lambda item: "transport_error" if len(judge.asked) % 3 else True)
-    counts = judge_records(records(30), judge, set(), lambda verdict: None, give_up_after=3)
+    counts = judge_records(records(30), judge, set(), lambda verdict: None, give_up_after=5)
     assert (counts.correct, counts.unscored) == (10, {"transport_error": 20})

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
 import pytest
+from stored_records import environment
 
 from kvrelay.core.errors import ConfigError, PositionError
 from kvrelay.run.build import build, build_group
@@ -189,5 +190,5 @@ def test_a_component_of_the_core_is_built_and_its_range_checked() -> None:
 
 def test_building_needs_no_hydra() -> None:
     code = "import kvrelay.run.build, sys; print(sorted({'hydra', 'omegaconf', 'torch'} & set(sys.modules)))"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment())
     assert done.stdout.strip() == "[]"

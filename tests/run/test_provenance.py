@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 import socket
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from stored_records import environment
 
 from kvrelay.run import provenance as module
 from kvrelay.run.provenance import git_state, hardware, packages, provenance
@@ -131,5 +131,6 @@ def test_the_machine_and_torch_only_where_it_is(monkeypatch: pytest.MonkeyPatch)
 def test_packages_are_sorted_and_importing_needs_no_torch() -> None:
     assert list(packages()) == sorted(packages())
     code = "import kvrelay.run.provenance, sys; print('torch' in sys.modules)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=os.environ)
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment())
     assert done.stdout.strip() == "False"

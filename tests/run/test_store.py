@@ -2,84 +2,29 @@
 
 from __future__ import annotations
 
-import errno
 import json
 import os
 import random
-import signal
-import subprocess
-import sys
-import time
 import zlib
 from pathlib import Path
 from typing import Any
 
 import pytest
+from stored_records import fill, keys_in, record
 
 from kvrelay.core.errors import AssetError, InvariantError
-from kvrelay.run.record import Cell, ErrorInfo, RunRecord, Verdict
+from kvrelay.run.record import ErrorInfo, Verdict
 from kvrelay.run.store import read_records, read_verdicts, record_appender, verdict_appender
-
-CELL = Cell(model="m", dataset="d", selector="s", retention="r", position="p")
-
-
-def record(key: str, **fields: Any) -> RunRecord:
-    plain: dict[str, Any] = {"pair_key": "p", "cell": CELL, "run_id": "r", "worker": "w", "example_id": key}
-    plain |= {"cluster_id": "c", "history_id": "h", "question": "q", "question_type": "t", "status": "ok"}
-    return RunRecord(key=key, **(plain | fields))
 
 
 def verdict(item_key: str, correct: bool | None, **fields: Any) -> Verdict:
     return Verdict(judge_id="j", item_key=item_key, correct=correct, **fields)
 
 
-def fill(folder: Path, *records: RunRecord, worker: str = "w") -> Path:
-    with record_appender(folder, worker=worker) as shard:
-        for one in records:
-            shard.append(one)
-    return shard.path
-
-
 def spoil(path: Path, number: int, line: bytes) -> None:
     lines = path.read_bytes().split(b"\n")
     lines[number] = line
     path.write_bytes(b"\n".join(lines))
-
-
-# The writer of the tests that kill: appends the records that are missing and says on stdout which are on disk.
-WRITER = """
-import os, sys
-from pathlib import Path
-from tests.run.test_store import record
-from kvrelay.run.store import claim_folder, read_records, record_appender
-folder, worker, first, last, filler = Path(sys.argv[1]), sys.argv[2], *map(int, sys.argv[3:])
-claim_folder(folder, "e")
-done = read_records(folder)
-with record_appender(folder, worker=worker) as shard:
-    for key in (f"k{number:04}" for number in range(first, last)):
-        if key not in done:
-            shard.append(record(key, answer=key * filler))
-            os.write(1, key.encode() + b"\\n")
-"""
-
-
-def writer(folder: Path, worker: str, first: int, last: int, filler: int = 1) -> subprocess.Popen[bytes]:
-    root = Path(__file__).parents[2]
-    paths = os.pathsep.join([str(root / "src"), str(root)])
-    command = [sys.executable, "-c", WRITER, str(folder), worker, str(first), str(last), str(filler)]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, env=os.environ | {"PYTHONPATH": paths})
-
-
-def said(process: subprocess.Popen[bytes]) -> list[str]:
-    assert process.stdout is not None
-    with process.stdout:
-        lines = process.stdout.read()
-    process.wait()
-    return lines.decode().split("\n")[:-1]
-
-
-def keys_in(path: Path) -> list[str]:
-    return [json.loads(line)["record"]["key"] for line in path.read_bytes().split(b"\n") if line]
 
 
 def test_records_come_back_as_they_were(tmp_path: Path) -> None:
@@ -250,123 +195,3 @@ def test_a_number_that_is_not_finite_is_refused_and_leaves_no_trace(tmp_path: Pa
             shard.append(record("bad", reference_nll=float("nan")))
         shard.append(record("b"))
     assert keys_in(shard.path) == ["a", "b"]
-
-
-def test_kill_at_random_moments_loses_nothing_and_doubles_nothing(tmp_path: Path) -> None:
-    rng = random.Random(20)
-    folder, total = tmp_path / "e", 400
-    acknowledged: list[str] = []
-    killed_at_work = 0
-    for _ in range(15):
-        process = writer(folder, "w", 0, total, filler=4_000)
-        assert process.stdout is not None
-        for _ in range(rng.randint(0, 24)):
-            acknowledged.append(process.stdout.readline().decode().strip())
-        time.sleep(rng.random() * 0.004)
-        process.kill()
-        acknowledged += said(process)
-        killed_at_work += process.returncode == -signal.SIGKILL
-        found = read_records(folder)
-        assert set(filter(None, acknowledged)) <= set(found)
-    acknowledged += said(writer(folder, "w", 0, total, filler=1))
-    keys = keys_in(folder / "records" / "w.jsonl")
-    assert sorted(keys) == sorted(set(keys)) == [f"k{number:04}" for number in range(total)]
-    acknowledged = [key for key in acknowledged if key]
-    assert killed_at_work >= 10
-    assert len(acknowledged) == len(set(acknowledged))
-
-
-@pytest.mark.parametrize("workers", [("one", "two"), ("same", "same")])
-def test_two_processes_in_one_folder(
-    workers: tuple[str, str], tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    folder = tmp_path / "e"
-    both = [writer(folder, workers[0], 0, 60, filler=500), writer(folder, workers[1], 60, 120, filler=500)]
-    assert [len(said(process)) for process in both] == [60, 60]
-    assert [process.returncode for process in both] == [0, 0]
-    assert len(read_records(folder)) == 120
-    assert caplog.text == ""
-
-
-@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full here")
-def test_a_full_disk_is_one_clear_error(tmp_path: Path) -> None:
-    (tmp_path / "records").mkdir()
-    (tmp_path / "records" / "w.jsonl").symlink_to("/dev/full")
-    shard = record_appender(tmp_path, worker="w")
-    with shard, pytest.raises(AssetError, match=r"w\.jsonl: the disk is full.*finished records are safe.*resumes"):
-        shard.append(record("a"))
-
-
-LIMITED = """
-import resource, sys
-from pathlib import Path
-from tests.run.test_store import record
-from kvrelay.core.errors import AssetError
-from kvrelay.run.store import record_appender
-soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-with record_appender(Path(sys.argv[1]), worker="w") as shard:
-    resource.setrlimit(resource.RLIMIT_FSIZE, (5_000, hard))
-    for key in "abcdefgh":
-        try:
-            shard.append(record(key, answer=key * 1_000))
-        except AssetError as error:
-            print(key, shard.path.stat().st_size, error)
-            break
-    resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-    shard.append(record("z"))
-"""
-
-
-def test_a_write_cut_short_is_taken_back(tmp_path: Path) -> None:
-    """A file size limit gives what a full disk gives: part of the line, then an error."""
-    root = Path(__file__).parents[2]
-    env = os.environ | {"PYTHONPATH": os.pathsep.join([str(root / "src"), str(root)])}
-    done = subprocess.run(
-        [sys.executable, "-c", LIMITED, str(tmp_path)], capture_output=True, text=True, env=env, check=True
-    )
-    refused, size, message = done.stdout.split(" ", 2)
-    path = tmp_path / "records" / "w.jsonl"
-    lines = path.read_bytes().splitlines(keepends=True)
-    kept = keys_in(path)
-    assert kept == [*"abcdefgh"[: len(kept) - 1], "z"] and refused == "abcdefgh"[len(kept) - 1]
-    assert int(size) == sum(map(len, lines[:-1])) < 5_000 < int(size) + len(lines[0])
-    assert "size limit" in message and "resumes" in message
-
-
-def test_a_fragment_that_could_not_be_taken_back_spoils_itself_alone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    real, room = os.write, [9]
-
-    def write(descriptor: int, data: bytes) -> int:
-        if not room:
-            raise OSError(errno.EDQUOT, "over quota")
-        return real(descriptor, data[: room.pop()])
-
-    def truncate(descriptor: int, size: int) -> None:
-        raise OSError(errno.EIO, "no")
-
-    with record_appender(tmp_path, worker="w") as shard:
-        shard.append(record("a"))
-        with monkeypatch.context() as broken:
-            broken.setattr(os, "write", write)
-            broken.setattr(os, "ftruncate", truncate)
-            with pytest.raises(AssetError, match="quota is used up"):
-                shard.append(record("b"))
-        shard.append(record("c"))
-    assert list(read_records(tmp_path)) == ["a", "c"]
-    assert f"{shard.path}:2 is damaged" in caplog.text
-
-
-def test_a_line_that_fsync_refuses_was_never_acknowledged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fsync(descriptor: int) -> None:
-        raise OSError(errno.ENOSPC, "no space")
-
-    with record_appender(tmp_path, worker="w") as shard:
-        shard.append(record("a"))
-        with monkeypatch.context() as broken:
-            broken.setattr(os, "fsync", fsync)
-            with pytest.raises(AssetError, match="disk is full"):
-                shard.append(record("b"))
-        shard.append(record("c"))
-    assert keys_in(shard.path) == ["a", "c"]

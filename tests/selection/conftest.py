@@ -66,7 +66,9 @@ def make_history() -> MakeHistory:
         n = protected + n_history
         values = [torch.randn(n_kv_heads, n, HEAD_DIM, generator=generator).to(dtype) for _ in range(n_layers)]
         evidence = {
-            need: tuple(torch.randint(0, 64, (n_query_heads, n), generator=generator) * (180 / 64) for _ in range(n_layers))
+            need: tuple(
+                torch.randint(0, 64, (n_query_heads, n), generator=generator) * (180 / 64) for _ in range(n_layers)
+            )
             for need in sorted(needs, key=repr)
         }
         return PrefilledHistory(

@@ -31,7 +31,9 @@ def test_none_gives_a_cache_of_the_protected_states(make_history, question) -> N
     assert torch.equal(cache.layers[1].values_HKD, history.cache.layers[1].values_HKD[:, :3])
 
 
-@pytest.mark.parametrize(("budget", "kept"), [(1, [9]), (4, [6, 7, 8, 9]), (10, list(range(10))), (99, list(range(10)))])
+@pytest.mark.parametrize(
+    ("budget", "kept"), [(1, [9]), (4, [6, 7, 8, 9]), (10, list(range(10))), (99, list(range(10)))]
+)
 def test_recent_keeps_the_last(make_history, question, kept_tokens, budget, kept) -> None:
     selection = Recent().select(make_history(10), question, budget)
     assert kept_tokens(selection) == [[kept] * 2] * 2

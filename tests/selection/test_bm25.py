@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import warnings
 from dataclasses import replace
@@ -157,8 +158,6 @@ def test_a_history_without_units_or_words(make_history, question, kept_tokens) -
 
 
 def test_real_sessions(samples, make_history, question) -> None:
-    import json
-
     record = json.loads((samples / "longmemeval" / "longmemeval_s_1record.json").read_text(encoding="utf-8"))
     record = record[0] if isinstance(record, list) else record
     texts = tuple(" ".join(turn["content"] for turn in session) for session in record["haystack_sessions"])

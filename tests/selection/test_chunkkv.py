@@ -58,7 +58,7 @@ def test_by_hand(make_history, question, kept_tokens) -> None:
     history = replace(history, evidence={selector.need: (mass,)})
     expected = {2: [], 4: [6, 7], 5: [6, 7, 8], 6: [6, 7, 8, 9], 8: [0, 1, 6, 7, 8, 9], 9: [0, 1, 2, 6, 7, 8, 9]}
     for budget, scored in expected.items():
-        assert kept_tokens(selector.select(history, question, budget)) == [[scored + [10, 11]] * 2]
+        assert kept_tokens(selector.select(history, question, budget)) == [[[*scored, 10, 11]] * 2]
     assert kept_tokens(selector.select(history, question, 1)) == [[[11]] * 2]
 
 

@@ -27,9 +27,7 @@ def test_equals_the_slow_reference(
         mass = history.history_mass(ColumnMass(), layer).double().tolist()
         heads = [mass[h * size : (h + 1) * size] for h in range(n_kv_heads)]
         visible = [n_history - t if normalise == "visible_queries" else 1 for t in range(n_history)]
-        expected = [
-            [reduce([row[t] for row in head]) / visible[t] for t in range(n_history)] for head in heads
-        ]
+        expected = [[reduce([row[t] for row in head]) / visible[t] for t in range(n_history)] for head in heads]
         scores = selector.scores_HT(history, layer).double()
         # the grouped sums are exact; one division by the visible queries rounds, by half an ulp of float32
         torch.testing.assert_close(scores, torch.tensor(expected).double(), rtol=2**-24, atol=0)
@@ -63,7 +61,9 @@ def test_the_visible_queries_of_a_token_are_those_from_it_on(make_history) -> No
     assert H2O(normalise="visible_queries").scores_HT(history, 0).tolist() == [[1.0] * 6]
 
 
-@pytest.mark.parametrize(("share", "budget", "recent"), [(0.5, 10, 5), (0.5, 1, 1), (0.5, 7, 4), (0.0, 4, 4), (1.0, 4, 0)])
+@pytest.mark.parametrize(
+    ("share", "budget", "recent"), [(0.5, 10, 5), (0.5, 1, 1), (0.5, 7, 4), (0.0, 4, 4), (1.0, 4, 0)]
+)
 def test_the_split(share: float, budget: int, recent: int) -> None:
     assert H2O(heavy_share=share).recent(budget) == recent
 

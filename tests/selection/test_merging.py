@@ -97,7 +97,9 @@ def test_merging_at_rate_p_lengthens_values_by_one_over_one_minus_p() -> None:
     assert abs(float(merged.mean()) - 1 / 0.9) < 5 * 0.06 / 10
 
 
-@pytest.mark.parametrize(("n_tokens", "start", "width"), [(12, 2, 2), (40, 4, 7), (40, 0, 1), (40, 33, 7), (40, 32, 7), (5, 1, 9)])
+@pytest.mark.parametrize(
+    ("n_tokens", "start", "width"), [(12, 2, 2), (40, 4, 7), (40, 0, 1), (40, 33, 7), (40, 32, 7), (5, 1, 9)]
+)
 def test_probabilities_equal_the_formula(n_tokens: int, start: int, width: int) -> None:
     generator = torch.Generator().manual_seed(n_tokens)
     mass = torch.randint(0, 4, (3, n_tokens), generator=generator) / 4

@@ -31,7 +31,9 @@ def test_pooling_by_hand() -> None:
     assert pool(row, 3, "max", "padded").tolist() == [[4.0, 4.0, 6.0, 6.0]]
     assert pool(row, 3, "mean", "real").tolist() == [[2.0, 2.0, pytest.approx(8 / 3), 4.0]]
     # the published code counts the padding: the ends are damped
-    assert pool(row, 3, "mean", "padded").tolist() == [[pytest.approx(4 / 3), 2.0, pytest.approx(8 / 3), pytest.approx(8 / 3)]]
+    assert pool(row, 3, "mean", "padded").tolist() == [
+        [pytest.approx(4 / 3), 2.0, pytest.approx(8 / 3), pytest.approx(8 / 3)]
+    ]
 
 
 def test_a_maximum_takes_no_zero_from_beyond_the_ends() -> None:

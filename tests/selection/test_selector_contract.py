@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import json
 import pathlib
 
 import pytest
@@ -14,8 +15,8 @@ from kvrelay.core.history import PrefilledHistory
 
 CONF = pathlib.Path(__file__).parents[2] / "conf" / "selector"
 NAMES = sorted(path.stem for path in CONF.glob("*.yaml"))
-BUDGET_OF = {"full": lambda n_history, budget: n_history, "none": lambda n_history, budget: 0}
-"""Selectors that keep something else than the budget, on purpose."""
+BUDGET_OF = {"all": lambda n_history, budget: n_history, "nothing": lambda n_history, budget: 0}
+"""What selectors of a ``fixed_retention`` keep instead of the budget."""
 MOVES_BETWEEN_LAYERS = {"pyramidkv"}
 SIZES = [(1, 1), (5, 1), (12, 11), (60, 6), (60, 60), (331, 33)]
 
@@ -43,7 +44,7 @@ def test_budget_order_and_front(make_history, question, name, n_history, budget,
     selector = build(name)
     history = make_history(n_history, needs=selector.needs, n_layers=n_layers, protected=protected)
     selection = selector.select(history, question, budget)
-    expected = BUDGET_OF.get(name, lambda n, b: b)(n_history, budget)
+    expected = BUDGET_OF.get(getattr(selector, "fixed_retention", ""), min)(n_history, budget)
     assert (selection.budget, selection.protected, len(selection.layers)) == (expected, protected, n_layers)
     counts = torch.tensor(selection.counts_LH()) - protected
     assert counts.shape == (n_layers, 2)
@@ -101,15 +102,13 @@ def test_the_cache_can_be_restricted(make_history, question, name) -> None:
 def test_a_budget_beyond_the_history_keeps_it_whole(make_history, question, name) -> None:
     selector = build(name)
     history = make_history(20, needs=selector.needs)
-    expected = 0 if name == "none" else 20
+    expected = BUDGET_OF.get(getattr(selector, "fixed_retention", ""), min)(20, 2048)
     selection = selector.select(history, question, 2048)
     assert selection.budget == expected and selection.counts_LH() == [[3 + expected] * 2] * 2
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_notes_can_be_recorded(make_history, question, name) -> None:
-    import json
-
     selector = build(name)
     history = make_history(60, needs=selector.needs)
     notes = dict(selector.select(history, question, Ratio(ratio=0.1).states(60)).notes)
@@ -122,4 +121,4 @@ def test_a_selector_unaware_of_the_question_ignores_it(make_history, question, n
     history = make_history(60, needs=selector.needs)
     other = type(question)(text="kiwi and lime", token_ids=(9,), example_id="x")
     digests = {selector.select(history, asked, 6).digest() for asked in (question, other)}
-    assert len(digests) == (2 if selector.question_aware else 1)
+    assert selector.question_aware or len(digests) == 1

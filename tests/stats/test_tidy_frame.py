@@ -50,7 +50,7 @@ def test_a_missing_answer_is_named_after_its_siblings() -> None:
     row = of(results, "talks", "snapkv", "original").loc["e2"]
     assert row[["status", "cluster", "question_type"]].tolist() == ["missing", "c1", "temporal"]
     assert results.incomplete["example_id"].tolist() == ["e2", "e5"]
-    assert "INCOMPLETE: of 54 answers 1 without a record, 1 failed" in results.stamps
+    assert "INCOMPLETE: of 54 answers 1 without a record, 1 failed (listed in summary.json)" in results.stamps
 
 
 def test_an_answer_that_no_cell_gave_is_named_by_its_place() -> None:
@@ -60,7 +60,7 @@ def test_an_answer_that_no_cell_gave_is_named_by_its_place() -> None:
 
 def test_unscored_and_unjudged_are_told_apart() -> None:
     results = joined(study_files({("talks", "bm25", "original"): "0uj", ("talks", "bm25", "roperelay"): "11j"}))
-    assert "INCOMPLETE: of 6 answers 2 without a verdict" in results.stamps
+    assert "INCOMPLETE: of 6 answers 2 without a verdict (listed in summary.json)" in results.stamps
     assert "1 of 6 answers are unscored (malformed 1): neither right nor wrong" in results.stamps
     assert results.incomplete["status"].tolist() == ["unjudged", "unjudged"]
 

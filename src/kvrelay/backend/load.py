@@ -23,6 +23,8 @@ from kvrelay.core.rope import RotarySpec
 
 log = logging.getLogger(__name__)
 CONVERTED = "converted"
+VOCABULARIES = ("tokenizer.json", "tokenizer.model", "vocab.json")
+"""Looked for before transformers is asked, because some of its versions make an empty tokenizer up."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,6 +72,11 @@ def read_config(spec: ModelSpec) -> Any:
 def read_tokenizer(spec: ModelSpec) -> Any:
     """The model's tokenizer; a folder without one is an `AssetError`."""
     folder, extra = _located(spec)
+    if Path(folder).is_dir() and "gguf_file" not in extra and not any((Path(folder) / one).is_file() for one in VOCABULARIES):
+        raise AssetError(
+            f"model {spec.name}: {folder} has no tokenizer ({', '.join(VOCABULARIES)}); copy the model's tokenizer "
+            f"files there (key: model.{spec.name}.source)"
+        )
     return _try(spec, lambda: AutoTokenizer.from_pretrained(folder, **extra), "tokenizer")
 
 

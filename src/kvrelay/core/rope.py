@@ -12,6 +12,7 @@ because the model rounds p w and t w and not (t - p) w, which is 7e-4 off at 100
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -79,13 +80,13 @@ def rotate(keys: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
     """
     half, width = cos.shape[-1], keys.shape[-1]
     cos, sin = cos.to(keys.device), sin.to(keys.device)
-    rows = keys.reshape(-1, keys.shape[-2], width)
+    rows = keys.reshape(math.prod(keys.shape[:-2]), keys.shape[-2], width)
     if cos.dim() > 2:
         rows, cos, sin = keys.reshape(1, -1, width), cos.reshape(-1, half), sin.reshape(-1, half)
     out = torch.empty(rows.shape, dtype=keys.dtype, device=keys.device)
     if 2 * half < width:
         out[..., 2 * half :] = rows[..., 2 * half :]
-    for block in _blocks(rows.shape[1], rows.shape[0] * width, keys.device):
+    for block in _blocks(rows.shape[1], len(rows) * width, keys.device):
         _rotate_block(rows[:, block, : 2 * half], cos[block], sin[block], out[:, block, : 2 * half])
     return out.view(keys.shape)
 

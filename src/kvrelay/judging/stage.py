@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Container, Generator, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, as_completed
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, as_completed, wait
 from contextlib import closing
 from dataclasses import dataclass
+from itertools import islice
 
 from kvrelay.core.errors import EndpointError
 from kvrelay.judging.blind import blind_sheet
@@ -18,6 +19,9 @@ RETRIED_REASONS = frozenset({"transport_error", "rejected"})
 
 GIVE_UP_AFTER = 50
 """Failed exchanges in a row after which the server is taken for dead."""
+
+AHEAD = 2
+"""Items handed out for each worker: one in work, one ready for when it is done."""
 
 
 def is_final(verdict: Verdict) -> bool:
@@ -85,13 +89,23 @@ def judge_records(
 
 
 def _verdicts(judge: Judge, items: Sequence[BlindItem]) -> Generator[Verdict, None, None]:
-    """Verdicts in the order in which they come; closing the iterator cancels the items that have not begun."""
+    """Verdicts in the order in which they come; closing the generator cancels the items that have not begun.
+
+    Items are handed out `AHEAD` times the judge's concurrency at a time: a judge that fails is not asked for the
+    rest, and a slow sink holds the judge back.
+    """
+    waiting = iter(items)
+    pending: set[Future[Verdict]] = set()
     with ThreadPoolExecutor(max_workers=judge.concurrency, thread_name_prefix="judge") as pool:
-        pending = {pool.submit(judge.judge, item) for item in items}
         try:
-            for future in as_completed(tuple(pending)):
-                pending.discard(future)
-                yield future.result()
+            while True:
+                room = AHEAD * judge.concurrency - len(pending)
+                pending.update(pool.submit(judge.judge, item) for item in islice(waiting, room))
+                if not pending:
+                    return
+                for future in wait(pending, return_when=FIRST_COMPLETED).done:
+                    pending.discard(future)
+                    yield future.result()
         except (KeyboardInterrupt, EndpointError):
             pool.shutdown(wait=False, cancel_futures=True)
             yield from _in_flight(pending)

@@ -9,7 +9,7 @@ from kvrelay.stats.compare import METRICS
 MODELS = {
     "llama31_8b": "Llama-3.1-8B",
     "qwen2_7b": "Qwen2-7B",
-    "smollm2_135m": "SmolLM2-135M",
+    "smollm2": "SmolLM2-135M",
     "qwen3_8b": "Qwen3-8B",
     "qwen3_30b": "Qwen3-30B",
     "qwen3_235b_a22b": "Qwen3-235B-A22B",
@@ -33,6 +33,9 @@ DATASETS = {
     "longmemeval_s": "LongMemEval-S",
     "long_mt_bench_plus": "LongMTBench+",
     "personamem_128k": "PersonaMem-128K",
+    "lab_longmemeval": "Lab LongMemEval",
+    "lab_long_mt_bench_plus": "Lab LongMTBench+",
+    "lab_personamem": "Lab PersonaMem",
 }
 POSITIONS = {
     "original": "Original",
@@ -59,6 +62,9 @@ CLUSTERS = {
     "longmemeval_s": "question record",
     "long_mt_bench_plus": "conversation",
     "personamem_128k": "persona",
+    "lab_longmemeval": "question record",
+    "lab_long_mt_bench_plus": "conversation",
+    "lab_personamem": "persona",
 }
 _METRIC_ORDER = {metric.name: metric.name for metric in METRICS}
 _KINDS: Mapping[str, Mapping[str, str]] = {

@@ -75,7 +75,8 @@ def make(
 
 def _method(study: Study) -> list[str]:
     results, table = study.results, study.results.table
-    judges = "; ".join(f"{label('dataset', data)}: {judge}" for data, judge in results.judges.items())
+    by_data = {data: results.judges[data] for data in study.datasets if data in results.judges}
+    judges = "; ".join(f"{label('dataset', data)}: {judge}" for data, judge in by_data.items())
     clusters = table[table["cluster"] != ""].groupby("dataset")["cluster"].nunique()
     units = "; ".join(f"{label('dataset', d)}: {clusters.get(d, 0)} ({cluster_unit(d)})" for d in study.datasets)
     cut = int((table["stop"] == "length").sum())

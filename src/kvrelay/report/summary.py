@@ -31,7 +31,8 @@ def summary(study: Study, sources: Mapping[str, Any]) -> dict[str, Any]:
         "stamps": list(results.stamps),
         "cells": [_cell(cell, study.baseline) for cell in study.cells],
         "comparisons": [_comparison(row) for row in study.rows if row["note"] != ALONE],
-        "failed": _failed(study),
+        "failed": _listed(results.incomplete),
+        "unscored": _listed(results.table[results.table["status"] == "unscored"]),
         "sources": dict(sources),
         "timings": _timings(study),
     }
@@ -78,8 +79,7 @@ def _comparison(row: Row) -> dict[str, Any]:
     }
 
 
-def _failed(study: Study) -> list[dict[str, Any]]:
-    rows = study.results.incomplete
+def _listed(rows: pd.DataFrame) -> list[dict[str, Any]]:
     return [
         {name: row[name] for name in (*CELL, "example_id", "key", "status", "reason")} for _, row in rows.iterrows()
     ]

@@ -19,7 +19,7 @@ METHOD_VERSION = 1
 """Raised when the code changes what an answer is, so that older answers are not taken for newer ones."""
 
 EVERYTHING = "all"
-"""The retention's name where a selector keeps everything, whatever the retention."""
+"""The retention's name where a selector keeps the whole history, whatever the retention."""
 
 
 def science(component: Any) -> dict[str, Any]:
@@ -93,7 +93,7 @@ def _product(
     for selector_name, selector in parts.selectors.items():
         for retention_name, retention in _retentions(selector, parts.retentions).items():
             pair = {**base, "selector": science(selector)}
-            if retention_name != EVERYTHING:
+            if retention_name != getattr(selector, "fixed_retention", None):
                 pair["retention"] = science(retention)
             for position_name, position in parts.positions.items():
                 if position_name not in settings.only_positions.get(selector_name, parts.positions):
@@ -112,10 +112,9 @@ def _product(
 
 
 def _retentions(selector: Selector, retentions: Mapping[str, Retention]) -> Mapping[str, Retention]:
-    """All of them, or one named ``all`` for a selector that keeps everything."""
-    if getattr(selector, "ignores_budget", False):
-        return {EVERYTHING: next(iter(retentions.values()))}
-    return retentions
+    """All of them, or the one name that a selector gives which keeps the same whatever is asked for."""
+    fixed = getattr(selector, "fixed_retention", None)
+    return retentions if fixed is None else {fixed: next(iter(retentions.values()))}
 
 
 def _check_names(parts: Components, settings: RunSettings) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 
@@ -14,6 +15,9 @@ from kvrelay.selection.scores import no_scores, one_set
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Full:
     """Keeps the whole history whatever the budget, and records T as the budget that it used."""
+
+    fixed_retention: ClassVar[str] = "all"
+    """Its cells' retention, since no budget changes what it keeps."""
 
     @property
     def needs(self) -> frozenset[Need]:

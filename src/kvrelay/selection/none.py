@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 
@@ -14,6 +15,9 @@ from kvrelay.selection.scores import no_scores, one_set
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NoHistory:
     """Keeps the protected states alone whatever the budget, and records 0 as the budget that it used."""
+
+    fixed_retention: ClassVar[str] = "nothing"
+    """Its cells' retention, since no budget changes what it keeps."""
 
     @property
     def needs(self) -> frozenset[Need]:

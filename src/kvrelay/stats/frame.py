@@ -210,7 +210,7 @@ def _stamps(
     count = table["status"].value_counts()
     names = {"missing": "without a record", "failed": "failed", **({"unjudged": "without a verdict"} if judges else {})}
     gaps = [f"{count[status]} {text}" for status, text in names.items() if count.get(status, 0)]
-    stamps = [f"INCOMPLETE: of {len(table)} answers {', '.join(gaps)}"] if gaps else []
+    stamps = [f"INCOMPLETE: of {len(table)} answers {', '.join(gaps)} (listed in summary.json)"] if gaps else []
     if unscored := int(count.get("unscored", 0)):
         why = table.loc[table["status"] == "unscored", "reason"].value_counts().sort_index()
         reasons = ", ".join(f"{reason} {n}" for reason, n in why.items())

@@ -1,0 +1,46 @@
+"""Benchmarks: python scripts/bench.py bench=grid | bench=rotation. Each prints a table and writes out/bench/NAME.json."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import hydra
+from omegaconf import DictConfig, OmegaConf
+
+from kvrelay.core.errors import ConfigError, KVRelayError
+from kvrelay.run.provenance import provenance
+from kvrelay.run.store import write_atomic
+
+BENCHES = Path(__file__).parent / "benches"
+
+
+def run_bench(config: Any) -> Path:
+    """Measure, print and write one benchmark; the path of its numbers."""
+    known = sorted(path.stem for path in BENCHES.glob("*.py"))
+    if config["bench"] not in known:
+        raise ConfigError(f"bench = {config['bench']!r}: wanted one of {', '.join(known)}")
+    found = importlib.import_module(f"benches.{config['bench']}").measure(config)
+    sys.stdout.write("\n".join(found["lines"]) + "\n")
+    path = Path(config["out"]) / "bench" / f"{config['bench']}.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_atomic(path, json.dumps({**found, "provenance": provenance(config)}, indent=1, default=str) + "\n")
+    sys.stdout.write(f"\n{path}\n")
+    return path
+
+
+@hydra.main(version_base=None, config_path="../conf", config_name="bench")
+def main(config: DictConfig) -> None:
+    """One benchmark."""
+    try:
+        run_bench(OmegaConf.to_container(config, resolve=True))
+    except KVRelayError as error:
+        sys.stderr.write(f"\n{type(error).__name__}: {error}\n")
+        sys.exit(error.exit_code)
+
+
+if __name__ == "__main__":
+    main()

@@ -22,6 +22,8 @@ from kvrelay.run.store import read_plans, read_records, read_verdicts, verdict_a
 STAGES = ("run", "judge", "report")
 GROUPS = frozenset({"model", "dataset", "selector", "retention", "position", "judge"})
 SCRIPT_KEYS = frozenset({"data", "stages", "dry_run", "report"})
+SAMPLING = frozenset({"limit", "per_conversation"})
+"""What makes a data set's config a published sample; a user's own file is read whole."""
 DATASET_CONFIGS = Path(__file__).resolve().parent.parent / "conf" / "dataset"
 
 
@@ -78,7 +80,7 @@ def recognised(path: str) -> dict[str, Any]:
         for name, part in yaml.safe_load(file.read_text(encoding="utf-8")).items():
             located = _adapter(part).located(Path(path))
             if located is not None:
-                found[name] = {**part, **located, "limit": None}
+                found[name] = {**part, **dict.fromkeys(SAMPLING & part.keys()), **located}
     if not found:
         raise DataError(
             f"data = {path}: no data set recognises it; wanted records of LongMemEval, Long-MT-Bench+ or PersonaMem "

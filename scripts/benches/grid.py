@@ -10,11 +10,13 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from kvrelay.backend.decode import Asked, answer_rows
 from kvrelay.backend.load import ModelSpec, load_model
 from kvrelay.backend.model import CausalModel
 from kvrelay.backend.prefill import prefill
+from kvrelay.backend.recorders import recorder_for
 from kvrelay.core.history import ColumnMass, HistoryText, Need, PrefilledHistory, Question, WindowMass
 from kvrelay.core.rope import RotaryTable
 from kvrelay.run.batches import Row, batches
@@ -122,7 +124,8 @@ def measure(config: Any) -> dict[str, Any]:
             _say(f"{name}: {times[name][-1]:.2f} s")
     slow = [sum(seconds(lambda cell=cell: grid.cell(cell)) for cell in grid.cells) for _ in range(config["cell_by_cell"])]
     times["cell by cell"] = slow
-    memory = {tokens: _evidence_bytes(grid.model, tokens) for tokens in config["memory_tokens"]}
+    needs = sorted({need for cell in grid.cells for need in cell.selector.needs}, key=repr)
+    memory = {tokens: _evidence_bytes(grid.model, needs, tokens) for tokens in config["memory_tokens"]}
     return {"cells": len(grid.cells), "times": times, **_ratios(times), "evidence_bytes": memory} | {
         "lines": _lines(config, grid, times, memory)
     }
@@ -143,17 +146,34 @@ def _ratios(times: dict[str, list[float]]) -> dict[str, Any]:
     }
 
 
-def _evidence_bytes(model: CausalModel, tokens: int) -> dict[str, int]:
-    """What recording H2O's and SnapKV's evidence keeps and holds at once, beyond the cache, by allocation."""
-    from kvrelay.backend.recorders import BLOCK_BYTES
+class LargestTensor(TorchDispatchMode):
+    """Remembers the bytes of the largest tensor that any operation gave while it was in force."""
 
-    facts = model.facts
-    n_tokens = tokens + PROTECTED
-    kept = facts.n_layers * facts.n_query_heads * n_tokens * 4
-    group = facts.n_query_heads // facts.n_kv_heads
-    rows = max(1, BLOCK_BYTES // (4 * group * n_tokens))
-    held = 2 * 4 * group * rows * n_tokens + 4 * facts.head_dim * n_tokens
-    return {"kept": kept, "held": held, "t_by_t": facts.n_query_heads * n_tokens * n_tokens * 4}
+    def __init__(self) -> None:
+        super().__init__()
+        self.n_bytes = 0
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        out = func(*args, **(kwargs or {}))
+        for one in out if isinstance(out, tuple | list) else (out,):
+            if isinstance(one, torch.Tensor):
+                self.n_bytes = max(self.n_bytes, one.untyped_storage().nbytes())
+        return out
+
+
+def _evidence_bytes(model: CausalModel, needs: Sequence[Need], tokens: int) -> dict[str, int]:
+    """What recording adds to one layer: the evidence kept (all layers) and the largest tensor that it makes."""
+    facts, generator = model.facts, torch.Generator().manual_seed(0)
+    shape = (tokens + PROTECTED, facts.head_dim)
+    query = torch.randn(1, facts.n_query_heads, *shape, generator=generator).to(model.dtype)
+    key = torch.randn(1, facts.n_kv_heads, *shape, generator=generator).to(model.dtype)
+    kept = 0
+    with LargestTensor() as largest:
+        for need in needs:
+            recorder = recorder_for(need, tokens)
+            recorder.record(0, query, key, facts.head_dim**-0.5)
+            kept += recorder.mass_L[0].untyped_storage().nbytes() * facts.n_layers
+    return {"kept": kept, "largest": largest.n_bytes, "t_by_t": facts.n_query_heads * shape[0] ** 2 * 4}
 
 
 def _lines(config: Any, grid: Grid, times: dict[str, list[float]], memory: dict[int, dict[str, int]]) -> list[str]:
@@ -170,10 +190,10 @@ def _lines(config: Any, grid: Grid, times: dict[str, list[float]], memory: dict[
         lines.append(row)
     lines += ["", "| ratio (median of pairs) | value |", "| ----- | ----: |"]
     lines += [f"| {name} | {value:.2f} |" for name, value in _ratios(times)["ratios"].items()]
-    lines += ["", "| history tokens | evidence kept | held at once in a layer | a T x T matrix would be |"]
+    lines += ["", "| history tokens | evidence kept, all layers | largest tensor while recording | a T x T matrix would be |"]
     lines += ["| ----: | ----: | ----: | ----: |"]
     for tokens, size in memory.items():
-        sizes = " | ".join(f"{size[key] / 2**20:.1f} MiB" for key in ("kept", "held", "t_by_t"))
+        sizes = " | ".join(f"{size[key] / 2**20:.1f} MiB" for key in ("kept", "largest", "t_by_t"))
         lines.append(f"| {tokens} | {sizes} |")
     return lines
 

@@ -140,7 +140,7 @@ def test_check_passes_where_the_model_is_served(server, make_judge):
     make_judge().check()
 
 
-@pytest.mark.parametrize("body", [b"<html>", b"{}", b'{"data": 3}', b'{"data": [{}]}', b"[]"])
+@pytest.mark.parametrize("body", [b"<html>", b"{}", b'{"data": 3}', b'{"data": [{}]}', b"[]", b"[" * 200_000])
 def test_check_refuses_what_is_no_list_of_models(server, make_judge, body):
     server.models = type(server.answers[0])(body=body)
     with pytest.raises(EndpointError, match=r"judge\.\*\.base_url"):
@@ -212,6 +212,13 @@ def test_the_id_is_what_can_change_a_verdict(make_judge, tmp_path):
         {"prompt": str(own)},
     ]
     assert len({base.id, *(make_judge(**change).id for change in other)}) == 1 + len(other)
+
+
+@pytest.mark.parametrize("version", ["PARSER_VERSION", "REQUEST_VERSION"])
+def test_another_way_of_asking_or_reading_is_another_judge(make_judge, monkeypatch, version):
+    before = make_judge().id
+    monkeypatch.setattr(f"judges.endpoint.{version}", 99)
+    assert make_judge().id != before
 
 
 @pytest.mark.parametrize(

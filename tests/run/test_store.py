@@ -158,7 +158,7 @@ def test_crlf_blank_lines_and_other_spacing_are_read(tmp_path: Path, caplog: pyt
 
 def test_the_merge_does_not_depend_on_the_order_of_shards_and_lines(tmp_path: Path) -> None:
     rng = random.Random(7)
-    failed = {"status": "error", "error": ErrorInfo(kind="K", message="m")}
+    failed = {"status": "error", "error": ErrorInfo(kind="K", message="m"), "answer": "!"}
     pool = [record(f"k{number % 5}", answer=rng.choice("xyz"), worker=str(number)) for number in range(20)]
     pool += [record(f"k{number % 7}", worker=f"e{number}", **failed) for number in range(14)]
     merged = []
@@ -178,14 +178,14 @@ def test_the_merge_does_not_depend_on_the_order_of_shards_and_lines(tmp_path: Pa
 
 def test_a_scored_verdict_stands_before_an_unscored_one(tmp_path: Path) -> None:
     for worker, verdicts in {
-        "a": [verdict("i1", None, reason="malformed"), verdict("i2", False)],
-        "b": [verdict("i1", False), verdict("i2", None, reason="empty"), verdict("i3", None, reason="empty")],
+        "a": [verdict("i1", None, reason="malformed"), verdict("i2", True)],
+        "b": [verdict("i1", True), verdict("i2", None, reason="empty"), verdict("i3", None, reason="empty")],
     }.items():
         with verdict_appender(tmp_path, "j", worker=worker) as shard:
             for one in verdicts:
                 shard.append(one)
     found = read_verdicts(tmp_path)
-    assert {key: one.correct for key, one in found.items()} == {"i1": False, "i2": False, "i3": None}
+    assert {key: one.correct for key, one in found.items()} == {"i1": True, "i2": True, "i3": None}
 
 
 def test_a_number_that_is_not_finite_is_refused_and_leaves_no_trace(tmp_path: Path) -> None:
@@ -195,3 +195,15 @@ def test_a_number_that_is_not_finite_is_refused_and_leaves_no_trace(tmp_path: Pa
             shard.append(record("bad", reference_nll=float("nan")))
         shard.append(record("b"))
     assert keys_in(shard.path) == ["a", "b"]
+
+
+def test_a_final_unscored_verdict_stands_before_one_that_is_to_be_tried_again(tmp_path: Path) -> None:
+    """Otherwise an item whose reply is truncated for good would be asked again on every run."""
+    told = {"judge_id": "j", "item_key": "k", "correct": None}
+    for worker, reason in (("a", "transport_error"), ("b", "truncated"), ("c", "transport_error")):
+        with verdict_appender(tmp_path, "j", worker=worker) as appender:
+            appender.append(Verdict(**told, reason=reason))
+    assert read_verdicts(tmp_path)["k"].reason == "truncated"
+    with verdict_appender(tmp_path, "j", worker="d") as appender:
+        appender.append(Verdict(**{**told, "correct": False}))
+    assert read_verdicts(tmp_path)["k"].correct is False

@@ -9,6 +9,8 @@ import torch
 
 from kvrelay.core.history import PrefilledHistory
 from kvrelay.selection.cam import CaM
+from kvrelay.selection.draws import uniform
+from kvrelay.selection.merging import BLOCK_TOKENS
 
 MERGED = [1, 1, 1, 1.5, 2.25, 2.875, 3.5625, 4.21875, 4.890625, 5.5546875, 6.22265625, 3.77734375]
 
@@ -27,9 +29,10 @@ def twelve(make_history):
     return make
 
 
-def test_every_token_merges_where_p_is_one(twelve, question) -> None:
+@pytest.mark.parametrize("window", [1, 2, 5])
+def test_every_token_merges_where_p_is_one(twelve, question, window) -> None:
     # start = ceil(1.2) = 2; the tokens before it have no mass and all others the same: p = 1
-    selector = CaM(window=2, merge_window=2)
+    selector = CaM(window=window, merge_window=2)
     selection = selector.select(twelve(selector, [0.0, 0.0] + [1.0] * 10), question, 4)
     for values in selection.values_LHND:
         assert values[:, :, 0].tolist() == [[1.0] * 3 + MERGED] * 2
@@ -57,6 +60,49 @@ def test_the_sink_makes_merges_rare(twelve, question) -> None:
     for sinks, rate in [("history", 1.0), ("prompt", 0.0)]:
         selector = CaM(window=2, merge_window=2, sinks=sinks)
         assert selector.select(twelve(selector, mass, protected_mass=1e9), question, 4).notes["merge_rate"] == rate
+
+
+@pytest.mark.parametrize("sinks", ["prompt", "history"])
+@pytest.mark.parametrize(("n_history", "merge_window"), [(60, 4), (61, 8), (20, 1), (300, 12)])
+def test_equals_the_published_loop_with_the_same_draws(make_history, question, sinks, n_history, merge_window) -> None:
+    selector = CaM(window=8, merge_window=merge_window, sinks=sinks, seed=3)
+    history = make_history(n_history, needs=selector.needs)
+    selection = selector.select(history, question, 5)
+    (need,) = selector.needs
+    start, merges = -(-n_history // 10), 0
+    for layer in range(2):
+        expected = history.cache.layers[layer].values_HKD.double().clone()
+        draws = uniform((2, n_history), "selector.cam", "h", 3, layer)
+        for head in range(2):
+            a = history.evidence[need][layer].double()[2 * head : 2 * head + 2].mean(0) / 8
+            always = a[(0 if sinks == "prompt" else 3) : 3 + start]
+            for i in range(3 + start, 3 + n_history - merge_window):
+                p = a[i] / torch.cat([always, a[i : i + merge_window]]).max()
+                if draws[head, i - 3] < p:
+                    expected[head, i + 1 : i + 1 + merge_window] += expected[head, i] / merge_window
+                    merges += 1
+        # float32 sums of up to BLOCK + w terms after each other, bounded by the largest value met
+        bound = n_history * (BLOCK_TOKENS + merge_window + 2) * 2**-24 * float(expected.abs().max())
+        torch.testing.assert_close(selection.values_LHND[layer].double(), expected, rtol=0, atol=bound)
+    assert selection.notes["merge_rate"] == merges / (4 * (n_history - merge_window - start))
+
+
+@pytest.mark.parametrize(("loud", "merges"), [(0, False), (1, False), (2, True)])
+def test_the_reference_is_the_tokens_before_the_start(twelve, question, loud, merges) -> None:
+    # start = 2: a loud token 0 or 1 silences every merge (p = 1e-9), a loud token 2 its own neighbourhood alone
+    mass = [1e-9] * 12
+    mass[loud] = 1.0
+    selector = CaM(window=2, merge_window=2)
+    selection = selector.select(twelve(selector, mass), question, 4)
+    # tokens 2 to 9 may merge; token 2 does, and with no louder reference so do 3 to 9
+    assert selection.notes["merge_rate"] == (1.0 if merges else 0.0)
+
+
+def test_the_window_has_no_scores(make_history, question) -> None:
+    selector = CaM(window=8)
+    history = make_history(30, needs=selector.needs)
+    for layer in selector.select(history, question, 12).layers:
+        assert layer.score_HK.isnan().tolist() == [[True] * 3 + [False] * 4 + [True] * 8] * 2
 
 
 @pytest.mark.parametrize("n_history", [1, 5, 36])

@@ -14,9 +14,6 @@ from kvrelay.judging.blind import blind_sheet
 from kvrelay.judging.protocol import BlindItem, Judge
 from kvrelay.run.record import RunRecord, Verdict
 
-RETRIED_REASONS = frozenset({"transport_error", "rejected"})
-"""Why an item can be unscored through no property of its own: the server was away, or refused the request's form."""
-
 GIVE_UP_AFTER = 50
 """Failed exchanges in a row after which the server is taken for dead."""
 
@@ -26,7 +23,7 @@ AHEAD = 2
 
 def is_final(verdict: Verdict) -> bool:
     """Whether a later run leaves this verdict alone: the caller builds ``known`` from final verdicts only."""
-    return verdict.correct is not None or verdict.reason not in RETRIED_REASONS
+    return verdict.is_final
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -42,6 +42,7 @@ from kvrelay.run.worker import Worker
 
 log = logging.getLogger(__name__)
 SHOWN_FAILURES = 10
+HALF_PRECISION = ("bfloat16", "float16")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,6 +120,7 @@ class Experiment:
         if left:
             self._work_off(stages, plan.run_id)
         records = read_records(self.folder)
+        plan = self._stamped(plan, records)
         failed = sorted(key for key in expected if key in records and records[key].status == "error")
         manifest = Manifest(
             run_id=plan.run_id,
@@ -134,6 +136,20 @@ class Experiment:
         if failed:
             raise IncompleteError(_failure_list([records[key] for key in failed]))
         return manifest
+
+    def _stamped(self, plan: RunPlan, records: Mapping[str, RunRecord]) -> RunPlan:
+        """The plan with a stamp for pairs that were decoded in different batches, where that can change an answer."""
+        half = {name for name, spec in self.models.items() if spec.dtype in HALF_PRECISION}
+        batches: dict[str, set[str]] = {}
+        for key in {key for cell in plan.cells for key in cell.keys if cell.cell.model in half} & records.keys():
+            batches.setdefault(records[key].pair_key, set()).add(records[key].batch_sha256)
+        apart = sum(len(found) > 1 for found in batches.values())
+        if not apart:
+            return plan
+        stamp = f"{apart} pairs were decoded in different batches, in half precision: cells were added later"
+        plan = plan.model_copy(update={"stamps": (*plan.stamps, stamp)})
+        write_plan(self.folder, plan)
+        return plan
 
     def _work_off(self, stages: list[Stage], run_id: str) -> None:
         with record_appender(self.folder) as appender:

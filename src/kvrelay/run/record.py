@@ -10,6 +10,9 @@ from pydantic import BaseModel, ConfigDict
 
 SCHEMA_VERSION = 1
 
+RETRIED_REASONS = frozenset({"transport_error", "rejected"})
+"""Why an item can be unscored through no property of its own: the server was away, or refused the request's form."""
+
 
 def digest(value: object) -> str:
     """sha256 of a value's canonical JSON: the one way in which settings, cells and items get their keys."""
@@ -138,6 +141,11 @@ class Verdict(Schema):
     """Numbers that a judge gives beside its verdict (token F1, exact match, the official rule's outcome …)."""
     raw: str = ""
     usage: dict[str, Any] = {}
+
+    @property
+    def is_final(self) -> bool:
+        """Whether later runs leave it alone: scored, or unscored for a reason of the item's own."""
+        return self.correct is not None or self.reason not in RETRIED_REASONS
 
 
 class PlannedCell(Schema):

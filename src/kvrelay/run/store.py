@@ -49,9 +49,13 @@ def read_records(folder: Path) -> dict[str, RunRecord]:
 
 
 def read_verdicts(folder: Path) -> dict[str, Verdict]:
-    """All verdicts by item key (which holds the judge); a scored one stands before an unscored one."""
+    """All verdicts by item key (which holds the judge): a scored one before a final unscored one before the others."""
     shards = sorted((folder / "verdicts").glob("*.jsonl"))
-    return merge(shards, Verdict, key=lambda verdict: verdict.item_key, rank=lambda verdict: verdict.correct is None)
+    return merge(shards, Verdict, key=lambda verdict: verdict.item_key, rank=_verdict_rank)
+
+
+def _verdict_rank(verdict: Verdict) -> int:
+    return (verdict.correct is None) + (not verdict.is_final)
 
 
 def write_plan(folder: Path, plan: RunPlan) -> Path:

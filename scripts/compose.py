@@ -34,7 +34,7 @@ def say(line: str) -> None:
 
 def compose_run(config: Any) -> int:
     """Run the stages that ``stages`` names. Returns the exit status; raises for everything that stops a run early."""
-    settings, experiment, judges = compose(config)
+    _, experiment, judges = compose(config)
     if config["dry_run"]:
         print_plan(experiment)
         return 0
@@ -132,7 +132,10 @@ def _judge(folder: Path, judges: Mapping[str, Judge]) -> None:
             counts = judge_records(records, judge, known, appender.append, show)
             progress.close()
         unscored = sum(counts.unscored.values())
-        say(f"{judge.id}: {counts.judged} judged, {counts.known} known before, {unscored} unscored {counts.unscored or ''}")
+        say(
+            f"{judge.id}: {counts.judged} judged, {counts.known} known before, "
+            f"{unscored} unscored {counts.unscored or ''}"
+        )
 
 
 def _report(folder: Path, settings: Mapping[str, Any]) -> int:

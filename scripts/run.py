@@ -1,10 +1,10 @@
 """Run an experiment: answer, judge, report.
 
-  python scripts/run.py experiment=table1                              the laptop profile
-  python scripts/run.py experiment=table1 profile=paper                the published setting
-  python scripts/run.py experiment=table1 data=records.json out=mine   your own records
-  python scripts/run.py experiment=table1 dry_run=true                 the plan, nothing is run
-  python scripts/run.py -m experiment=table1 selector=bm25,snapkv      one job a selector
+python scripts/run.py experiment=table1                              the laptop profile
+python scripts/run.py experiment=table1 profile=paper                the published setting
+python scripts/run.py experiment=table1 data=records.json out=mine   your own records
+python scripts/run.py experiment=table1 dry_run=true                 the plan, nothing is run
+python scripts/run.py -m experiment=table1 selector=bm25,snapkv      one job a selector
 """
 
 from __future__ import annotations

@@ -39,7 +39,10 @@ CONFINED: Mapping[str, tuple[str, ...]] = {
     "omegaconf": ("scripts",),
     "openai": ("judges",),
     "matplotlib": ("kvrelay.report",),
-    "torch": tuple(f"kvrelay.{name}" for name in ("core", "selection", "placement", "repair", "backend", "run")),
+    "torch": (
+        "scripts",
+        *(f"kvrelay.{name}" for name in ("core", "selection", "placement", "repair", "backend", "run")),
+    ),
 }
 """Libraries that may be imported in some places only."""
 

@@ -12,9 +12,7 @@ Size = Callable[[Session], int]
 """Tokens of a session as its schema's prompt shows it."""
 
 
-def fill(
-    planted: Sequence[Session], talk: Iterable[Session], size: Size, history_tokens: int
-) -> tuple[Session, ...]:
+def fill(planted: Sequence[Session], talk: Iterable[Session], size: Size, history_tokens: int) -> tuple[Session, ...]:
     """The planted sessions and as much small talk as brings them nearest to ``history_tokens``, in order of days.
 
     Raises `ConfigError` when the facts alone are longer than wanted, or the small talk is used up.

@@ -7,7 +7,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from data_adapters.memory_lab.vocabulary import RELATIONS
-from data_adapters.memory_lab.wording import ATTRIBUTES, EVENTS, OFFERS, RELATION_REPLY, RELATION_TOLD, Attribute, Event, Offer
+from data_adapters.memory_lab.wording import (
+    ATTRIBUTES,
+    EVENTS,
+    OFFERS,
+    RELATION_REPLY,
+    RELATION_TOLD,
+    Attribute,
+    Event,
+    Offer,
+)
 from data_adapters.memory_lab.world import N_DAYS, Deck, Plot, Query, Round, Session, day_text
 from kvrelay.core.errors import ConfigError
 
@@ -202,9 +211,7 @@ def _unanswerable_date(life: Life) -> Query:
     told, missing = _happen(life, event, day), life.deck.deal(event.pool)
     text = event.ask_date.format(value=missing)
     why = f"This cannot be answered: you spoke of {told} on {day_text(day)}, but never of {missing}."
-    return Query(
-        type="temporal-reasoning", text=text, answer=why, evidence=(f"event/{told}",), unanswerable=True
-    )
+    return Query(type="temporal-reasoning", text=text, answer=why, evidence=(f"event/{told}",), unanswerable=True)
 
 
 MAKERS: dict[str, Callable[[Life], Query]] = {

@@ -17,7 +17,12 @@ class Taste:
 
 TASTES: tuple[Taste, ...] = (
     Taste(key="tea", pool="tea", a="a tea", scenario="My hotel serves tea at breakfast. Which tea should I order?"),
-    Taste(key="sport", pool="sport", a="a sport", scenario="A sports club opens near me. Which sport should I sign up for?"),
+    Taste(
+        key="sport",
+        pool="sport",
+        a="a sport",
+        scenario="A sports club opens near me. Which sport should I sign up for?",
+    ),
     Taste(
         key="instrument",
         pool="instrument",
@@ -30,7 +35,9 @@ TASTES: tuple[Taste, ...] = (
         a="a language",
         scenario="My company pays for a language course. Which language should I pick?",
     ),
-    Taste(key="dish", pool="dish", a="a dish", scenario="My aunt wants to cook for me. Which dish should I ask her for?"),
+    Taste(
+        key="dish", pool="dish", a="a dish", scenario="My aunt wants to cook for me. Which dish should I ask her for?"
+    ),
     Taste(
         key="colour",
         pool="colour",
@@ -49,7 +56,9 @@ TASTES: tuple[Taste, ...] = (
         a="an animal",
         scenario="I want to print an animal on my shirt. Which animal should I take?",
     ),
-    Taste(key="book", pool="title", a="a book", scenario="I have a long train ride ahead. Which book should I take along?"),
+    Taste(
+        key="book", pool="title", a="a book", scenario="I have a long train ride ahead. Which book should I take along?"
+    ),
     Taste(
         key="excursion",
         pool="place",

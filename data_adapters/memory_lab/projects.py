@@ -57,8 +57,14 @@ PROJECTS: tuple[Project, ...] = (
             ),
         ),
         chatter=(
-            ("How long should the story be?", "Two pages are enough. Each scene gets half a page, the end a little more."),
-            ("Should the story be funny or sad?", "Begin with a joke and end on a quiet note. Readers remember the last line."),
+            (
+                "How long should the story be?",
+                "Two pages are enough. Each scene gets half a page, the end a little more.",
+            ),
+            (
+                "Should the story be funny or sad?",
+                "Begin with a joke and end on a quiet note. Readers remember the last line.",
+            ),
             ("Write me a first line.", "The sea was so calm that evening that even the gulls stood still and waited."),
         ),
     ),
@@ -89,7 +95,10 @@ PROJECTS: tuple[Project, ...] = (
         ),
         chatter=(
             ("How many chairs do I need?", "Count the guests and add two. Somebody always brings a friend."),
-            ("When should I lay the table?", "In the morning, so that you have the afternoon for the kitchen and for yourself."),
+            (
+                "When should I lay the table?",
+                "In the morning, so that you have the afternoon for the kitchen and for yourself.",
+            ),
             ("What if it rains?", "Put the table under a roof and keep a pile of blankets at the door."),
         ),
     ),
@@ -119,7 +128,10 @@ PROJECTS: tuple[Project, ...] = (
             ),
         ),
         chatter=(
-            ("What should I pack for the trip?", "Good shoes, a jumper and a small bag. Leave the big suitcase at home."),
+            (
+                "What should I pack for the trip?",
+                "Good shoes, a jumper and a small bag. Leave the big suitcase at home.",
+            ),
             ("Is the crossing rough?", "It can be. Sit in the middle of the ship and look at the horizon."),
             ("Do I need cash on the trip?", "A little. The bus and the kiosk at the pier take coins only."),
         ),
@@ -151,7 +163,10 @@ PROJECTS: tuple[Project, ...] = (
         ),
         chatter=(
             ("How do we paint the scenery?", "On old bed sheets. They are light and can be rolled up after the show."),
-            ("Some children are shy. What can they do?", "They can do the lights, the curtain and the sound. A play needs those too."),
+            (
+                "Some children are shy. What can they do?",
+                "They can do the lights, the curtain and the sound. A play needs those too.",
+            ),
             ("How often should the class practise?", "Twice a week for a month, and every day in the last week."),
         ),
     ),
@@ -183,7 +198,10 @@ PROJECTS: tuple[Project, ...] = (
         chatter=(
             ("How many people can play?", "Two to five. With five it takes about an hour, with two only half of that."),
             ("Do we need dice?", "One is enough. Let the players roll it on a cloth, that is quieter."),
-            ("How do I test the rules?", "Play it once with friends and say nothing. Write down each question they ask."),
+            (
+                "How do I test the rules?",
+                "Play it once with friends and say nothing. Write down each question they ask.",
+            ),
         ),
     ),
     Project(
@@ -213,7 +231,10 @@ PROJECTS: tuple[Project, ...] = (
         ),
         chatter=(
             ("How deep should we dig?", "As deep as the blade of a spade. Take the large stones out on the way."),
-            ("The soil is full of clay. What now?", "Mix sand and old leaves into it, and do not walk on it when it is wet."),
+            (
+                "The soil is full of clay. What now?",
+                "Mix sand and old leaves into it, and do not walk on it when it is wet.",
+            ),
             ("When do we water the beds?", "Early in the morning, so that the sun does not take half of it away."),
         ),
     ),
@@ -243,7 +264,10 @@ PROJECTS: tuple[Project, ...] = (
             ),
         ),
         chatter=(
-            ("How close should I be to the microphone?", "A hand's width away. Any closer and your breath is louder than your voice."),
+            (
+                "How close should I be to the microphone?",
+                "A hand's width away. Any closer and your breath is louder than your voice.",
+            ),
             ("What if nobody calls?", "Have a friend ready to call, and a short tale of your own to tell."),
             ("How long may a talk be?", "Four minutes at most, then a song. Listeners like a change."),
         ),

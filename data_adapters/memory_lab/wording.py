@@ -22,7 +22,10 @@ ATTRIBUTES: tuple[Attribute, ...] = (
     Attribute(
         key="dog",
         pool="pet",
-        tell=("I took a walk with {who} dog. {Who} dog is called {value}.", "{Who} dog is called {value}, and it is huge."),
+        tell=(
+            "I took a walk with {who} dog. {Who} dog is called {value}.",
+            "{Who} dog is called {value}, and it is huge.",
+        ),
         change="{Who} old dog has a new home. {Who} new dog is called {value}.",
         reply="That is a fine name for a dog. I hope it likes long walks.",
         ask="What is the name of {who} dog?",
@@ -31,7 +34,10 @@ ATTRIBUTES: tuple[Attribute, ...] = (
     Attribute(
         key="cat",
         pool="pet",
-        tell=("{Who} cat is called {value}. It slept on my coat.", "I fed {who} cat today. {Who} cat is called {value}."),
+        tell=(
+            "{Who} cat is called {value}. It slept on my coat.",
+            "I fed {who} cat today. {Who} cat is called {value}.",
+        ),
         change="{Who} old cat ran away. {Who} new cat is called {value}.",
         reply="Cats do as they please. It is kind of you to think of it.",
         ask="What is the name of {who} cat?",
@@ -40,7 +46,10 @@ ATTRIBUTES: tuple[Attribute, ...] = (
     Attribute(
         key="flat",
         pool="street",
-        tell=("{Who} flat is in {value}, on the third floor.", "I helped to paint {who} flat. {Who} flat is in {value}."),
+        tell=(
+            "{Who} flat is in {value}, on the third floor.",
+            "I helped to paint {who} flat. {Who} flat is in {value}.",
+        ),
         change="{Who} new flat is in {value}. All the boxes have been moved there.",
         reply="A good address makes life easier. Is there a bakery near by?",
         ask="In which street is {who} flat?",
@@ -94,7 +103,10 @@ ATTRIBUTES: tuple[Attribute, ...] = (
     Attribute(
         key="bicycle",
         pool="colour",
-        tell=("{Who} bicycle is {value}, so it is easy to find.", "I saw {who} bicycle in the yard. {Who} bicycle is {value}."),
+        tell=(
+            "{Who} bicycle is {value}, so it is easy to find.",
+            "I saw {who} bicycle in the yard. {Who} bicycle is {value}.",
+        ),
         change="{Who} bicycle has been painted. {Who} bicycle is {value} now.",
         reply="A strong colour is easy to see in traffic. Does it have good lamps?",
         ask="What colour is {who} bicycle?",

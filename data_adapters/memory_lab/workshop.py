@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from data_adapters.memory_lab.projects import (
     LINK_REPLY,
     LINK_REQUEST,
-    PROJECTS,
     REVISION_REPLY,
     REVISION_REQUEST,
     Detail,

@@ -62,9 +62,7 @@ def test_keeping_all_gives_the_logits_of_one_stock_pass(
 
 def test_moving_everything_by_a_thousand_changes_nothing(tiny: CausalModel, read: Any, question: list[int]) -> None:
     cache = read(tiny, token_ids(40)).cache
-    plan = PositionPlan(
-        coordinate_LHK=tuple(layer.coordinate_HK + 1000 for layer in cache.layers), next_position=1040
-    )
+    plan = PositionPlan(coordinate_LHK=tuple(layer.coordinate_HK + 1000 for layer in cache.layers), next_position=1040)
     moved = cache.moved(plan, RotaryTable.of(cache.rope, 2000, "cpu"))
     # The model rounds angles p w in float32: at p = 1040 that is an error of up to 2^-24 * 1040 radians.
     allowed = 8 * 1040 * torch.finfo(torch.float32).eps
@@ -132,9 +130,7 @@ def test_a_batch_of_unequal_rows_answers_as_each_row_alone(tiny: CausalModel, re
         for seed in (1, 2)
         for position in (Original(), RoPERelay())
     ] + [prefilled.cache]
-    asked = Asked(
-        question_ids=tuple(question), max_new_tokens=6, reference_ids=(5, 6, 7), option_ids=((3, 4), (3, 9))
-    )
+    asked = Asked(question_ids=tuple(question), max_new_tokens=6, reference_ids=(5, 6, 7), option_ids=((3, 4), (3, 9)))
     together = answer_rows(tiny, rows, asked)
     alone = [answer_rows(tiny, [row], asked)[0] for row in rows]
     for one, other in zip(together, alone, strict=True):

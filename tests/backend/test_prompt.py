@@ -75,7 +75,12 @@ def test_questions_of_one_history_share_its_tokens(renderer: PromptRenderer) -> 
 
 def test_a_chat_history_keeps_its_roles_and_its_units_span_their_messages(renderer: PromptRenderer) -> None:
     units = (
-        Unit(id="a", text="-", index_text="-", turns=(Turn(role="user", content="hi"), Turn(role="assistant", content="yo"))),
+        Unit(
+            id="a",
+            text="-",
+            index_text="-",
+            turns=(Turn(role="user", content="hi"), Turn(role="assistant", content="yo")),
+        ),
         Unit(id="b", text="-", index_text="-", turns=(Turn(role="user", content="bye"),)),
     )
     prompt = renderer.render(example(units=units, layout="chat", preamble=""))

@@ -62,6 +62,13 @@ def selection() -> Selection:
     return Selection(layers=(first, second, first), protected=2, budget=2)
 
 
+@pytest.fixture
+def one_for_all() -> Selection:
+    """Every head of every layer keeps the same four states: one row of factors serves all."""
+    same = LayerSelection(source_HK=torch.tensor([[0, 1, 5, 9]] * 2), score_HK=torch.zeros(2, 4))
+    return Selection(layers=(same,) * 3, protected=2, budget=2)
+
+
 def table(rope: RotarySpec) -> RotaryTable:
     return RotaryTable.of(rope, 3000, "cpu")
 
@@ -105,10 +112,17 @@ def test_merged_values_take_the_place_of_the_cached_ones(cache: KVCache, selecti
         assert torch.equal(kept.layers[index].keys_HKD[head, slot], cache.layers[index].keys_HKD[head, source])
 
 
+@pytest.mark.parametrize("chosen", ["selection", "one_for_all"])
 @pytest.mark.parametrize("position", [RoPERelay(), RoPERelay(anchor_prefix=True), CommonShift()])
 def test_moved_keys_are_those_of_a_fresh_rotation(
-    position: RoPERelay | CommonShift, cache: KVCache, selection: Selection, raw: Tensor, fresh: Fresh
+    position: RoPERelay | CommonShift,
+    chosen: str,
+    cache: KVCache,
+    raw: Tensor,
+    fresh: Fresh,
+    request: pytest.FixtureRequest,
 ) -> None:
+    selection: Selection = request.getfixturevalue(chosen)
     plan = position.place(selection, N, "")
     moved = cache.restricted(selection).moved(plan, table(cache.rope))
     for index, head, slot, source in states(moved):
@@ -171,7 +185,7 @@ def test_a_moved_cache_is_not_moved_again(cache: KVCache, selection: Selection) 
 
 
 def test_one_rotation_serves_layers_that_share_indices(
-    cache: KVCache, selection: Selection, monkeypatch: pytest.MonkeyPatch
+    cache: KVCache, selection: Selection, one_for_all: Selection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[torch.Size] = []
     compose = RotaryTable.composed
@@ -183,11 +197,9 @@ def test_one_rotation_serves_layers_that_share_indices(
     monkeypatch.setattr(RotaryTable, "composed", counted)
     cache.restricted(selection).moved(RoPERelay().place(selection, N, ""), table(cache.rope))
     assert asked == [(2, 5), (2, 6)]
-    same = LayerSelection(source_HK=torch.tensor([[2, 5], [2, 5]]), score_HK=torch.zeros(2, 2))
-    uniform = Selection(layers=(same,) * 3, protected=0, budget=2)
     asked.clear()
-    cache.restricted(uniform).moved(RoPERelay().place(uniform, N, ""), table(cache.rope))
-    assert asked == [(2,)], "heads with equal indices need one row"
+    cache.restricted(one_for_all).moved(RoPERelay().place(one_for_all, N, ""), table(cache.rope))
+    assert asked == [(4,)], "heads with equal indices need one row"
 
 
 def test_shared_and_separate_layers_move_alike(cache: KVCache, selection: Selection) -> None:

@@ -166,7 +166,7 @@ def test_a_folder_of_others_and_of_another_experiment_is_refused(tmp_path: Path)
     foreign = tmp_path / "out" / "plain"
     foreign.mkdir(parents=True)
     (foreign / "thesis.txt").write_text("mine", encoding="utf-8")
-    with pytest.raises(ConfigError, match="thesis.txt"):
+    with pytest.raises(ConfigError, match=r"thesis\.txt"):
         run(plain_config(tmp_path))
 
 

@@ -67,5 +67,7 @@ def ragged_selection(prefilled: PrefilledHistory, seed: int = 0, uniform: int | 
 
 def keep_all(prefilled: PrefilledHistory) -> Selection:
     heads, n_history = prefilled.n_kv_heads, prefilled.text.n_history
-    layer = pack(torch.ones(heads, n_history, dtype=torch.bool), torch.zeros(heads, n_history), prefilled.text.protected)
+    layer = pack(
+        torch.ones(heads, n_history, dtype=torch.bool), torch.zeros(heads, n_history), prefilled.text.protected
+    )
     return Selection(layers=(layer,) * prefilled.n_layers, protected=prefilled.text.protected, budget=n_history)

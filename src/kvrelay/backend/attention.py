@@ -48,7 +48,9 @@ def relay_attention(
     if relay is None:
         raise PositionError("a forward pass came without its relay= keyword; call the model through kvrelay.backend")
     if attention_mask is not None or dropout or kwargs.get("output_attentions"):
-        raise PositionError("attention_mask, dropout and output_attentions are not supported; masks come from positions")
+        raise PositionError(
+            "attention_mask, dropout and output_attentions are not supported; masks come from positions"
+        )
     out = relay.attend(int(module.layer_idx), query, key, value, scaling)  # type: ignore[arg-type]
     return out.transpose(1, 2).contiguous(), None
 

@@ -166,7 +166,9 @@ def batched_cache(rows: Sequence[KVCache], room: int) -> tuple[RelayCache, Ragge
 def _validity(parts: Sequence[LayerKV], width: int) -> Tensor | None:
     if all(part.keys_HKD.shape[1] == width and bool(part.valid_HK.all()) for part in parts):
         return None
-    valid = torch.zeros(len(parts), parts[0].keys_HKD.shape[0], width, dtype=torch.bool, device=parts[0].valid_HK.device)
+    valid = torch.zeros(
+        len(parts), parts[0].keys_HKD.shape[0], width, dtype=torch.bool, device=parts[0].valid_HK.device
+    )
     for row, part in enumerate(parts):
         valid[row, :, width - part.keys_HKD.shape[1] :] = part.valid_HK
     return valid

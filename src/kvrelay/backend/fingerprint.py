@@ -9,7 +9,13 @@ from pathlib import Path
 from kvrelay.backend.load import ModelSpec, weight_location
 
 WEIGHTS = ("*.safetensors", "*.bin", "*.gguf")
-DESCRIPTIONS = ("config.json", "generation_config.json", "tokenizer.json", "tokenizer_config.json", "chat_template.jinja")
+DESCRIPTIONS = (
+    "config.json",
+    "generation_config.json",
+    "tokenizer.json",
+    "tokenizer_config.json",
+    "chat_template.jinja",
+)
 
 
 def model_fingerprint(spec: ModelSpec) -> str:

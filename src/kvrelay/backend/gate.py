@@ -139,7 +139,9 @@ class _Probe:
         kept = torch.cat([torch.arange(cut), torch.arange(2 * cut, self.n_history)]).to(self.model.device)
         layers = tuple(_columns(layer, kept) for layer in whole.layers)
         plan = PositionPlan(
-            coordinate_LHK=tuple(torch.arange(len(kept)).to(layer.source_HK).expand_as(layer.source_HK) for layer in layers),
+            coordinate_LHK=tuple(
+                torch.arange(len(kept)).to(layer.source_HK).expand_as(layer.source_HK) for layer in layers
+            ),
             next_position=len(kept),
         )
         shifted = replace(whole, layers=layers).moved(plan, self.table)

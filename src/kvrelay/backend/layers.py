@@ -14,7 +14,7 @@ from torch import Tensor
 from transformers.cache_utils import Cache, CacheLayerMixin
 
 
-class _Layer(CacheLayerMixin):  # type: ignore[misc]
+class _Layer(CacheLayerMixin):
     is_sliding = False
 
     def __init__(self) -> None:
@@ -76,7 +76,7 @@ class SlotLayer(_Layer):
         return self.keys, self.values
 
 
-class RelayCache(Cache):  # type: ignore[misc]
+class RelayCache(Cache):
     """The layers above as the cache object that a model wants."""
 
     def __init__(self, layers: Sequence[_Layer]) -> None:

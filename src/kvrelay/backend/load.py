@@ -32,9 +32,10 @@ class ModelSpec:
     """Which model, and how it is run.
 
     ``source``: a hub id, a local folder, ``package:NAME`` for weights that a Python package ships, or ``seeded:FAMILY``
-    for a tiny random model; ``gguf_file`` names a GGUF file, which is dequantised once and kept under ``cache_folder``. ``rope_parameters`` replace
-    the config's (static YaRN for Qwen2). ``position_range`` overrides the range that the config states.
-    ``expected_attention_scaling`` is checked by the gate, because YaRN is easily off without a word.
+    for a tiny random model. ``gguf_file`` names a GGUF file, which is dequantised once and kept under
+    ``cache_folder``. ``rope_parameters`` replace the config's (static YaRN for Qwen2); ``position_range`` overrides the
+    range that the config states. ``expected_attention_scaling`` is checked by the gate, because YaRN is easily off
+    without a word. ``answer_eos`` are further tokens that end an answer.
     """
 
     name: str
@@ -52,11 +53,13 @@ class ModelSpec:
 
     def __post_init__(self) -> None:
         if self.device != "auto" and self.device.split(":")[0] not in ("cpu", "cuda", "mps"):
-            raise ConfigError(f"device {self.device!r} is unknown; wanted cpu, cuda, cuda:N or auto (key: model.*.device)")
+            raise ConfigError(
+                f"device {self.device!r} is unknown; wanted cpu, cuda, cuda:N or auto (key: model.*.device)"
+            )
 
     @property
     def torch_dtype(self) -> torch.dtype:
-        return getattr(torch, self.dtype)  # type: ignore[no-any-return]
+        return getattr(torch, self.dtype)
 
 
 def read_config(spec: ModelSpec) -> Any:
@@ -72,7 +75,11 @@ def read_config(spec: ModelSpec) -> Any:
 def read_tokenizer(spec: ModelSpec) -> Any:
     """The model's tokenizer; a folder without one is an `AssetError`."""
     folder, extra = _located(spec)
-    if Path(folder).is_dir() and "gguf_file" not in extra and not any((Path(folder) / one).is_file() for one in VOCABULARIES):
+    if (
+        Path(folder).is_dir()
+        and "gguf_file" not in extra
+        and not any((Path(folder) / one).is_file() for one in VOCABULARIES)
+    ):
         raise AssetError(
             f"model {spec.name}: {folder} has no tokenizer ({', '.join(VOCABULARIES)}); copy the model's tokenizer "
             f"files there (key: model.{spec.name}.source)"

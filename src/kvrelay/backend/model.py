@@ -53,21 +53,23 @@ class CausalModel:
 
     @property
     def device(self) -> torch.device:
-        return self.module.get_input_embeddings().weight.device  # type: ignore[no-any-return]
+        return self.module.get_input_embeddings().weight.device
 
     @property
     def dtype(self) -> torch.dtype:
-        return self.module.dtype  # type: ignore[no-any-return]
+        return self.module.dtype
 
     @torch.inference_mode()
     def forward(self, ids_BQ: Tensor, positions_BQ: Tensor, cache: RelayCache, relay: Attend) -> Tensor:
         """Hidden states (B, Q, hidden). Positions are always given; they never follow from a physical length."""
         body = self.module.get_decoder()
         if body.config._attn_implementation != ATTENTION_NAME:
-            raise PositionError(f"the model's attention was changed to {body.config._attn_implementation!r} after loading")
+            raise PositionError(
+                f"the model's attention was changed to {body.config._attn_implementation!r} after loading"
+            )
         keyword = "cache" if "cache" in _parameters(body) else "past_key_values"
         given = {keyword: cache, "input_ids": ids_BQ, "position_ids": positions_BQ, "use_cache": True, "relay": relay}
-        return body(**given).last_hidden_state  # type: ignore[no-any-return]
+        return body(**given).last_hidden_state
 
     @torch.inference_mode()
     def logits(self, hidden: Tensor) -> Tensor:

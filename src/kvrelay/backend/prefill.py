@@ -52,7 +52,7 @@ def prefill(
 def observe_question(
     model: CausalModel, prefilled: PrefilledHistory, question: Question, needs: Iterable[Need]
 ) -> PrefilledHistory:
-    """The same history with evidence of what the question attends to over the full cache; as given if none is needed."""
+    """The same history with evidence of what the question attends to over the full cache, if any is needed."""
     wanted = [need for need in needs if _observes_question(need)]
     if not wanted:
         return prefilled

@@ -83,7 +83,12 @@ class PromptRenderer:
         return self._prompt(example, before, history, after, spans)
 
     def _prompt(
-        self, example: Example, before: list[int], history: list[int], after: list[int], spans: dict[int, tuple[int, int]]
+        self,
+        example: Example,
+        before: list[int],
+        history: list[int],
+        after: list[int],
+        spans: dict[int, tuple[int, int]],
     ) -> Prompt:
         text = HistoryText(
             protected=len(before),
@@ -105,7 +110,9 @@ class PromptRenderer:
         messages, parts = _messages(example)
         rendered = self._apply_template(messages)
         if [int(found) for found in _MARK.findall(rendered)] != list(range(len(parts))):
-            raise AssetError("the chat template drops or reorders messages; set model.*.chat_template=false, or mend it")
+            raise AssetError(
+                "the chat template drops or reorders messages; set model.*.chat_template=false, or mend it"
+            )
         run: list[_Part] = []
         for index, piece in enumerate(_MARK.split(rendered)):
             if index % 2 == 1 and (part := parts[int(piece)]).unit is not None and part.unit >= 0:
@@ -143,9 +150,7 @@ class PromptRenderer:
     def _encode_units(self, run: list[_Part]) -> tuple[list[int], dict[int, tuple[int, int]]]:
         """Ids of one run and its units' token spans; a token belongs to the unit that holds its first character."""
         text = _encodable("".join(part.text for part in run))
-        encoded = self.tokenizer(
-            text, add_special_tokens=False, split_special_tokens=True, return_offsets_mapping=True
-        )
+        encoded = self.tokenizer(text, add_special_tokens=False, split_special_tokens=True, return_offsets_mapping=True)
         starts = [start for start, _ in encoded.offset_mapping]
         spans: dict[int, tuple[int, int]] = {}
         character = 0

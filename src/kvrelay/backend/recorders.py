@@ -78,4 +78,4 @@ class QuestionObserver:
 
     def attend(self, layer: int, query: Tensor, key: Tensor, value: Tensor, scaling: float) -> Tensor:
         self.mass_L[layer] = summed_attention(query[0], key[0], scaling, n_columns=self.n_prefilled)
-        return self.inner.attend(layer, query, key, value, scaling)  # type: ignore[attr-defined, no-any-return]
+        return self.inner.attend(layer, query, key, value, scaling)  # type: ignore[attr-defined]

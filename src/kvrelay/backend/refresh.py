@@ -41,9 +41,7 @@ def refresh_slots(model: CausalModel, cache: KVCache, slots: Sequence[int], toke
     coordinate_K = one_coordinate(cache)
     where = torch.tensor(list(slots), device=coordinate_K.device)
     positions = coordinate_K[where]
-    layers = [
-        SlotLayer(layer.keys_HKD[None].clone(), layer.values_HKD[None].clone(), where) for layer in cache.layers
-    ]
+    layers = [SlotLayer(layer.keys_HKD[None].clone(), layer.values_HKD[None].clone(), where) for layer in cache.layers]
     relay = SlotRefresh(positions, coordinate_K)
     model.forward(model.row(token_ids), positions[None].to(model.device), RelayCache(layers), relay)
     fresh = tuple(

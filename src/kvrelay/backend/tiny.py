@@ -12,8 +12,15 @@ from tokenizers import Tokenizer
 from tokenizers.decoders import ByteLevel as ByteDecoder
 from tokenizers.models import BPE
 from tokenizers.pre_tokenizers import ByteLevel
-from transformers import LlamaConfig, PreTrainedTokenizerFast, Qwen2Config, Qwen3Config
-from transformers import LlamaForCausalLM, Qwen2ForCausalLM, Qwen3ForCausalLM
+from transformers import (
+    LlamaConfig,
+    LlamaForCausalLM,
+    PreTrainedTokenizerFast,
+    Qwen2Config,
+    Qwen2ForCausalLM,
+    Qwen3Config,
+    Qwen3ForCausalLM,
+)
 
 from kvrelay.core.errors import ConfigError
 

@@ -71,7 +71,9 @@ class KVCache:
         cache that has been moved before.
         """
         if not self.master:
-            raise PositionError("this cache has been moved already; move the prefill's own copy, so that keys never drift")
+            raise PositionError(
+                "this cache has been moved already; move the prefill's own copy, so that keys never drift"
+            )
         composed: dict[tuple[int, int], tuple[Tensor, Tensor]] = {}
         layers = []
         for layer, target in zip(self.layers, plan.coordinate_LHK, strict=True):

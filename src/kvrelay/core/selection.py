@@ -68,9 +68,7 @@ class Selection:
     def plan(self, coordinates: Callable[[LayerSelection], Tensor], next_position: int) -> PositionPlan:
         """A `PositionPlan` from a rule for one layer, evaluated once for layers that share an object."""
         made = {id(layer): coordinates(layer).masked_fill(~layer.valid_HK, 0) for layer in self.distinct()}
-        return PositionPlan(
-            coordinate_LHK=tuple(made[id(layer)] for layer in self.layers), next_position=next_position
-        )
+        return PositionPlan(coordinate_LHK=tuple(made[id(layer)] for layer in self.layers), next_position=next_position)
 
     def counts_LH(self) -> list[list[int]]:
         """Exact retained counts per layer and head, protected states included."""

@@ -65,7 +65,10 @@ def estimate(
         over_range=over,
         weight_bytes=weights,
         cache_bytes=cache,
-        peak_bytes=weights + cache + _rows(facts, cells, n_tokens) + _evidence(facts, cells, n_tokens)
+        peak_bytes=weights
+        + cache
+        + _rows(facts, cells, n_tokens)
+        + _evidence(facts, cells, n_tokens)
         + _activations(facts, n_tokens),
     )
 

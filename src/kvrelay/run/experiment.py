@@ -104,9 +104,7 @@ class Experiment:
             keys = {cell.key(item.sha256) for one in stage.work for item in one.items for cell in stage.cells}
             failed = sum(records[key].status == "error" for key in keys & records.keys())
             facts = facts_of(stage.spec, read_config(stage.spec))
-            found.append(
-                estimate(facts, stage.dataset, stage.work, stage.cells, failed, stage.renderer, self.settings)
-            )
+            found.append(estimate(facts, stage.dataset, stage.work, stage.cells, failed, stage.renderer, self.settings))
         return found
 
     def run(self, say: Callable[[str], None]) -> Manifest:
@@ -162,9 +160,7 @@ class Experiment:
             finally:
                 progress.close()
 
-    def _serve_model(
-        self, name: str, stages: list[Stage], run_id: str, appender: Appender, progress: Progress
-    ) -> None:
+    def _serve_model(self, name: str, stages: list[Stage], run_id: str, appender: Appender, progress: Progress) -> None:
         spec = stages[0].spec
         model = load_model(spec)
         checks = check_gate(model, spec.expected_attention_scaling) if self.settings.gate else []

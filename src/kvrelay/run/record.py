@@ -106,7 +106,6 @@ class RunRecord(Schema):
     notes: dict[str, Any] = {}
     """What a selector, adapter or trimmer wants on record: merge rate, dropped units, flags of the data set."""
 
-
     def item_fields(self) -> dict[str, Any]:
         """What a judge may see of this record, and nothing else."""
         return {

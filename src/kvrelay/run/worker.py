@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import torch
 
@@ -14,7 +15,7 @@ from kvrelay.backend.model import CausalModel
 from kvrelay.backend.prefill import observe_question, prefill
 from kvrelay.backend.prompt import Prompt, PromptRenderer
 from kvrelay.core.cache import KVCache
-from kvrelay.core.errors import DataError, PositionError
+from kvrelay.core.errors import DataError, InvariantError, PositionError
 from kvrelay.core.example import Example
 from kvrelay.core.history import Need, PrefilledHistory
 from kvrelay.core.rope import RotaryTable
@@ -25,6 +26,9 @@ from kvrelay.run.grid import GridCell
 from kvrelay.run.record import ErrorInfo, RunRecord, Timings, digest
 from kvrelay.run.settings import RunSettings
 from kvrelay.run.work import HistoryWork, Item
+
+SLACK = 8
+"""Tokens by which a trimmed history may come out longer than its units counted one by one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +65,7 @@ class Worker:
         try:
             prompts = [self._prompt(item.example) for item in items]
             prefilled = self._prefill(prompts[0], items, work.history_id)
-        except Exception as error:  # noqa: BLE001 - one broken example must not end a run of days
+        except Exception as error:
             for item in items:
                 yield [self._failed(item, cell, error) for cell in item.missing]
             return
@@ -70,7 +74,7 @@ class Worker:
         for item, prompt in zip(items, prompts, strict=True):
             try:
                 yield self._answer(item, prompt, prefilled, memo, prefill_s)
-            except Exception as error:  # noqa: BLE001
+            except Exception as error:
                 yield [self._failed(item, cell, error) for cell in item.missing]
 
     def _prompt(self, example: Example) -> tuple[Example, Prompt]:
@@ -94,7 +98,7 @@ class Worker:
             raise PositionError(
                 f"example {example.id}: {prompt.text.n_prefilled} history tokens + {room} for question and answer "
                 f"+ {self.reach} of shift reach position {reached}, but {self.model.facts.name} has {limit}; "
-                f"set dataset.max_history_tokens={max(1, limit - self.reach - room - prompt.text.protected - 8)} or lower"
+                f"set dataset.max_history_tokens={max(1, limit - reached + prompt.text.n_history - SLACK)} or lower"
             )
 
     def _asked(self, example: Example, prompt: Prompt) -> Asked:
@@ -133,7 +137,7 @@ class Worker:
         for cell in cells:
             try:
                 rows.append(self._row(cell, self._kept(cell, seen, prompt, memo), prompt, example))
-            except Exception as error:  # noqa: BLE001
+            except Exception as error:
                 records.append(self._failed(item, cell, error))
         asked = self._asked(example, prompt)
         for batch in batches(rows, self.settings.decode_batch_rows):
@@ -182,6 +186,10 @@ class Worker:
         return self._table
 
     def _record(self, item: Item, row: Row, example: Example, prompt: Prompt, answer: Answer) -> RunRecord:
+        if not all(map(math.isfinite, [answer.reference_nll or 0.0, *answer.option_logprobs])):
+            raise InvariantError(
+                f"{row.cell.cell.label}: log-likelihoods are not finite; the model overflows its dtype"
+            )
         selection = row.kept.selection
         labels = [choice.label for choice in example.choices]
         return self._identity(item, row.cell).model_copy(

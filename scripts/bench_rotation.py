@@ -1,0 +1,208 @@
+"""Re-rotation against its literal two-step definition, both timed in one run.
+
+  python scripts/bench_rotation.py                           8 heads x 8192 states x 128
+  python scripts/bench_rotation.py --pairs 15 --threads 4 --out mine
+
+Prints a table and writes <out>/bench/rotation.json. The literal reference computes both positions' factors per head at
+full width and turns the keys twice; the fast path gathers from a table, composes one rotation and turns them once.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from kvrelay.core.rope import RotarySpec, RotaryTable, rotate
+
+U = 2.0**-24
+MOVE_BOUND = 5 * 2**0.5 + 2
+"""How far a float32 move may be from the exact one, in U times the pair's length (derived in tests/core/test_rope.py)."""
+ROPE_THETA = 500_000.0
+MIN_PAIRS = 7
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """One case: medians in milliseconds, ratios as medians of paired ratios, errors over all elements.
+
+    ``fast_ms`` composes and rotates, with the table made before; ``rotate_ms`` rotates alone (further layers of one
+    selection); ``table_ms`` makes the table that serves all layers of a prompt, ``ratio_with_table`` charges it to this
+    one. ``max_ulp`` is the difference to the literal result in units of the output's last place at the length of the
+    pair (x, y); the two errors are against float64, in U times that length, before the last cast.
+    """
+
+    dtype: str
+    indices: str
+    literal_ms: float
+    fast_ms: float
+    rotate_ms: float
+    table_ms: float
+    ratio: float
+    ratio_with_table: float
+    identical: float
+    max_ulp: float
+    fast_error_u: float
+    literal_error_u: float
+
+    @property
+    def equal_within_a_rounding(self) -> bool:
+        """One last place where the cast rounds (half precision); in float32 both keep the derived bound instead."""
+        exact_enough = self.fast_error_u <= MOVE_BOUND
+        return exact_enough and (self.dtype == "float32" or self.max_ulp <= 1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """Keys (H, K, D) and where each head's states come from and go to; ``rope`` and N give the table."""
+
+    rope: RotarySpec
+    n_prefilled: int
+    keys: Tensor
+    source_HK: Tensor
+    target_HK: Tensor
+    shared: bool
+
+
+def literal(keys: Tensor, rope: RotarySpec, source_HK: Tensor, target_HK: Tensor) -> Tensor:
+    """Appendix A as written, (H, K, D): inverse rotation divided by c^2 + s^2, target rotation, one cast."""
+    return two_step(keys.float(), rope, source_HK, target_HK).to(keys.dtype)
+
+
+def two_step(keys: Tensor, rope: RotarySpec, source_HK: Tensor, target_HK: Tensor) -> Tensor:
+    """The same in the dtype of ``keys``, from float32 factors."""
+    cos, sin = _full_width(rope, source_HK, keys.dtype)
+    raw = (keys * cos - _rotate_half(keys) * sin) / (cos * cos + sin * sin)
+    cos, sin = _full_width(rope, target_HK, keys.dtype)
+    return raw * cos + _rotate_half(raw) * sin
+
+
+def _full_width(rope: RotarySpec, positions: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+    angles = positions.float()[..., None] * rope.inv_freq
+    angles = torch.cat((angles, angles), -1)
+    return (angles.cos() * rope.scaling).to(dtype), (angles.sin() * rope.scaling).to(dtype)
+
+
+def _rotate_half(keys: Tensor) -> Tensor:
+    x, y = keys.chunk(2, -1)
+    return torch.cat((-y, x), -1)
+
+
+def make_case(heads: int, states: int, width: int, dtype: torch.dtype, shared: bool) -> Case:
+    """A tenth of a history, drawn once (shared) or for each head, and compacted to 0 .. K - 1."""
+    draw = torch.Generator().manual_seed(0)
+    n_prefilled = 10 * states
+    rows = [torch.randperm(n_prefilled, generator=draw)[:states].sort().values for _ in range(1 if shared else heads)]
+    return Case(
+        rope=RotarySpec(inv_freq=1.0 / ROPE_THETA ** (torch.arange(0, width, 2) / width)),
+        n_prefilled=n_prefilled,
+        keys=torch.randn(heads, states, width, generator=draw).to(dtype),
+        source_HK=torch.stack(rows).expand(heads, states).contiguous(),
+        target_HK=torch.arange(states).expand(heads, states).contiguous(),
+        shared=shared,
+    )
+
+
+def measure(case: Case, pairs: int) -> Row:
+    """Interleaved: every round times each way once, so that both see the same machine."""
+    table = RotaryTable.of(case.rope, case.n_prefilled, "cpu")
+    source, target = (case.source_HK[0], case.target_HK[0]) if case.shared else (case.source_HK, case.target_HK)
+    factors = table.composed(source, target)
+    ways: dict[str, Callable[[], object]] = {
+        "literal": lambda: literal(case.keys, case.rope, case.source_HK, case.target_HK),
+        "fast": lambda: rotate(case.keys, *table.composed(source, target)),
+        "rotate": lambda: rotate(case.keys, *factors),
+        "table": lambda: RotaryTable.of(case.rope, case.n_prefilled, "cpu"),
+    }
+    for way in ways.values():
+        way()
+    times: dict[str, list[float]] = {name: [] for name in ways}
+    for _ in range(max(pairs, MIN_PAIRS)):
+        for name, way in ways.items():
+            times[name].append(_milliseconds(way))
+    paired = list(zip(times["literal"], times["fast"], times["table"], strict=True))
+    return Row(
+        dtype=str(case.keys.dtype).removeprefix("torch."),
+        indices="shared" if case.shared else "per head",
+        ratio=statistics.median(slow / fast for slow, fast, _ in paired),
+        ratio_with_table=statistics.median(slow / (fast + made) for slow, fast, made in paired),
+        **{f"{name}_ms": statistics.median(spent) for name, spent in times.items()},
+        **_differences(case, rotate(case.keys, *factors), rotate(case.keys.float(), *factors)),
+    )
+
+
+def _milliseconds(way: Callable[[], object]) -> float:
+    start = time.perf_counter()
+    way()
+    return 1000 * (time.perf_counter() - start)
+
+
+def _differences(case: Case, fast: Tensor, fast_float: Tensor) -> dict[str, float]:
+    """Head by head, because float64 at full width is large."""
+    worst = dict.fromkeys(("max_ulp", "fast_error_u", "literal_error_u"), 0.0)
+    identical = 0
+    for head in range(len(case.keys)):
+        one = case.keys[head], case.rope, case.source_HK[head], case.target_HK[head]
+        slow_float = two_step(one[0].float(), *one[1:])
+        slow, exact = slow_float.to(fast.dtype), two_step(one[0].double(), *one[1:])
+        length = torch.hypot(*exact.chunk(2, -1)).repeat(1, 2)
+        last_place = 2 ** length.log2().floor() * torch.finfo(fast.dtype).eps
+        identical += int((slow == fast[head]).sum())
+        found = {
+            "max_ulp": (slow.double() - fast[head].double()).abs() / last_place,
+            "fast_error_u": (fast_float[head].double() - exact).abs() / length / U,
+            "literal_error_u": (slow_float.double() - exact).abs() / length / U,
+        }
+        worst = {name: max(worst[name], float(error.max())) for name, error in found.items()}
+    return {"identical": identical / fast.numel(), **worst}
+
+
+def render(rows: list[Row]) -> str:
+    """A plain table."""
+    head = ("dtype", "indices", "literal ms", "fast ms", "ratio", "rotate ms", "table ms", "ratio+table")
+    head += ("identical", "max ulp", "error u", "literal u", "equal")
+    lines = [head]
+    for row in rows:
+        times = (row.literal_ms, row.fast_ms, row.ratio, row.rotate_ms, row.table_ms, row.ratio_with_table)
+        lines.append(
+            (row.dtype, row.indices, *(f"{value:.1f}" for value in times), f"{row.identical:.5f}")
+            + (f"{row.max_ulp:.2f}", f"{row.fast_error_u:.2f}", f"{row.literal_error_u:.2f}")
+            + ("yes" if row.equal_within_a_rounding else "NO",)
+        )
+    widths = [max(len(line[column]) for line in lines) for column in range(len(head))]
+    return "\n".join("  ".join(cell.rjust(width) for cell, width in zip(line, widths, strict=True)) for line in lines)
+
+
+def main(arguments: list[str]) -> int:
+    """Run all cases; the exit status is 1 where a result is not equal."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    for name, default in (("heads", 8), ("states", 8192), ("width", 128), ("pairs", 9), ("threads", 2)):
+        parser.add_argument(f"--{name}", type=int, default=default)
+    parser.add_argument("--out", type=Path, default=Path("outputs"))
+    asked = parser.parse_args(arguments)
+    torch.set_num_threads(asked.threads)
+    rows = [
+        measure(make_case(asked.heads, asked.states, asked.width, dtype, shared), asked.pairs)
+        for dtype in (torch.bfloat16, torch.float32)
+        for shared in (True, False)
+    ]
+    sys.stdout.write(f"{asked.heads} heads x {asked.states} states x {asked.width}, {asked.threads} threads\n")
+    sys.stdout.write(render(rows) + "\n")
+    path: Path = asked.out / "bench" / "rotation.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    settings = {name: str(value) if isinstance(value, Path) else value for name, value in vars(asked).items()}
+    found = [{**asdict(row), "equal_within_a_rounding": row.equal_within_a_rounding} for row in rows]
+    path.write_text(json.dumps({"torch": torch.__version__, "settings": settings, "rows": found}, indent=2) + "\n")
+    return 0 if all(row.equal_within_a_rounding for row in rows) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -12,21 +12,28 @@ from __future__ import annotations
 import logging
 import signal
 import sys
+from pathlib import Path
 from typing import Any
 
 import hydra
-from compose import compose_run
 from omegaconf import DictConfig, OmegaConf
 
 from kvrelay.core.errors import KVRelayError
 
 INTERRUPTED = 130
+SCRIPTS = str(Path(__file__).resolve().parent)
 
 
 @hydra.main(version_base=None, config_path="../conf", config_name="config")
 def main(config: DictConfig) -> None:
     """One job."""
-    logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
+    # A job of a sweep unpickles this function elsewhere, where this folder is not on the path.
+    sys.path.insert(0, SCRIPTS)
+    from compose import compose_run
+
+    logging.basicConfig(level=logging.WARNING, format="%(message)s", stream=sys.stderr)
+    for ours in ("kvrelay", "data_adapters", "judges"):
+        logging.getLogger(ours).setLevel(logging.INFO)
     signal.signal(signal.SIGTERM, _interrupt)
     try:
         status = compose_run(OmegaConf.to_container(config, resolve=True))

@@ -24,8 +24,8 @@ class MemoryLab:
     ``history_tokens`` are counted by the model's own tokenizer over a history as its prompt shows it. The files lie
     in a folder of ``folder`` whose name is a hash of all settings, of the words used and of the tokenizer's counts; they are
     written once and read by the data set's own adapter. The questions of a history are one cluster, for they share
-    its text. ``answer_style`` follows the question in the prompt in place of a closing ``Answer:``; the bare
-    question, which retrievers and judges see, stays as it is. Empty keeps the data set's own prompt.
+    its text. ``prompt`` is what follows the history, with ``{question}`` and ``{date}`` filled in; empty keeps the data
+    set's own prompt. The bare question, which retrievers and judges see, is the same either way.
     """
 
     schema: Schema
@@ -35,7 +35,7 @@ class MemoryLab:
     seed: int = 0
     unanswerable_every: int = 0
     preference_every: int = 0
-    answer_style: str = ""
+    prompt: str = ""
     folder: str = "outputs/data/memory_lab"
 
     def __post_init__(self) -> None:
@@ -103,9 +103,9 @@ class MemoryLab:
         return LongMTBenchPlus(path=str(folder))
 
     def _prompt(self, example: Example) -> str:
-        if not self.answer_style:
+        if not self.prompt:
             return example.question_prompt
-        return example.question_prompt.removesuffix("\nAnswer:") + " " + self.answer_style
+        return self.prompt.format(question=example.question, date=example.question_date)
 
 
 def _install(fresh: Path, target: Path) -> None:

@@ -117,12 +117,21 @@ def single_session_user(life: Life) -> Query:
 
 
 def single_session_assistant(life: Life) -> Query:
-    """Something that the assistant proposed."""
+    """Something that the assistant proposed, beside a proposal of the same kind for somebody else."""
     offer = life.free_offer()
-    value, fact = life.deck.deal(offer.pool), f"assistant/{offer.key}"
-    said = Round(user=offer.request, assistant=offer.reply.format(value=value), fact=fact, teller="assistant")
+    whom, other = life.rng.sample(offer.whom, 2)
+    value = _propose(life, offer, whom)
+    _propose(life, offer, other)
+    text, evidence = offer.ask.format(whom=whom), (f"assistant/{offer.key}/{whom}",)
+    return Query(type="single-session-assistant", text=text, answer=value, evidence=evidence)
+
+
+def _propose(life: Life, offer: Offer, whom: str) -> str:
+    value = life.deck.deal(offer.pool)
+    request, reply = offer.request.format(whom=whom), offer.reply.format(whom=whom, value=value)
+    said = Round(user=request, assistant=reply, fact=f"assistant/{offer.key}/{whom}", teller="assistant")
     life.sessions.append(Session(day=life.draw_days(1)[0], rounds=(said,)))
-    return Query(type="single-session-assistant", text=offer.ask, answer=value, evidence=(fact,))
+    return value
 
 
 def single_session_preference(life: Life) -> Query:

@@ -144,10 +144,11 @@ ATTRIBUTES: tuple[Attribute, ...] = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Offer:
-    """Something that the assistant proposes: it stands in the reply alone."""
+    """Something that the assistant proposes, twice: once for each of two people or occasions ``whom``."""
 
     key: str
     pool: str
+    whom: tuple[str, str]
     request: str
     reply: str
     ask: str
@@ -157,44 +158,50 @@ OFFERS: tuple[Offer, ...] = (
     Offer(
         key="boat",
         pool="pet",
-        request="I need a name for my little boat. What do you suggest?",
-        reply="I suggest the name {value} for your boat. It is short and easy to paint.",
-        ask="Which name did you suggest for my boat?",
+        whom=("blue boat", "rubber boat"),
+        request="I need a name for my {whom}. Do you have an idea?",
+        reply="The best name for your {whom} is {value}. It is short and easy to paint.",
+        ask="According to you, what is the best name for my {whom}?",
     ),
     Offer(
         key="dinner",
         pool="dish",
-        request="What could I cook for my guests on Sunday?",
-        reply="For your guests I suggest {value}. You can make it the day before.",
-        ask="Which dish did you suggest for my guests?",
+        whom=("guests", "team"),
+        request="What could I cook for my {whom} on Sunday?",
+        reply="The best dish for your {whom} is {value}. You can make it the day before.",
+        ask="According to you, what is the best dish for my {whom}?",
     ),
     Offer(
         key="restaurant",
         pool="restaurant",
-        request="Where should I book a table for my birthday?",
-        reply="For your birthday I suggest a table at the {value}. They have a quiet room.",
-        ask="Which restaurant did you suggest for my birthday?",
+        whom=("birthday", "farewell party"),
+        request="Where should I book a table for my {whom}?",
+        reply="The best restaurant for your {whom} is the {value}. They have a quiet room.",
+        ask="According to you, what is the best restaurant for my {whom}?",
     ),
     Offer(
         key="outing",
         pool="place",
-        request="Where can I go with the children on a wet day?",
-        reply="On a wet day I suggest the {value}. Children enter without paying.",
-        ask="Which place did you suggest for a wet day with the children?",
+        whom=("day off", "first date"),
+        request="Where can I go on my {whom}?",
+        reply="The best place for your {whom} is the {value}. It is open until six.",
+        ask="According to you, what is the best place for my {whom}?",
     ),
     Offer(
         key="present",
         pool="object",
-        request="What can I give my aunt for her birthday?",
-        reply="For your aunt I suggest a {value}. It will please her for years.",
-        ask="Which present did you suggest for my aunt?",
+        whom=("aunt", "uncle"),
+        request="What can I give my {whom} at the end of the year?",
+        reply="The best present for your {whom} is a {value}. It will please for years.",
+        ask="According to you, what is the best present for my {whom}?",
     ),
     Offer(
         key="logo",
         pool="animal",
-        request="Our club needs an animal for its flag. Which one would you take?",
-        reply="I suggest a {value} for the flag of your club. It is easy to draw.",
-        ask="Which animal did you suggest for the flag of my club?",
+        whom=("choir", "chess club"),
+        request="We need an animal for the flag of my {whom}. Which one would you take?",
+        reply="The best animal for the flag of your {whom} is the {value}. It is easy to draw.",
+        ask="According to you, what is the best animal for the flag of my {whom}?",
     ),
 )
 

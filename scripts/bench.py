@@ -1,4 +1,4 @@
-"""Benchmarks: python scripts/bench.py bench=grid | bench=rotation. Each prints a table and writes out/bench/NAME.json."""
+"""Benchmarks: python scripts/bench.py bench=grid or bench=rotation. Prints a table, writes out/bench/NAME.json."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ class Life:
 
     def free_attribute(self, name: str) -> Attribute:
         """An attribute of a person that has not been told, and that one more person can have."""
-        free = [a for a in ATTRIBUTES if (name, a.key) not in self.taken]
+        free = [a for a in ATTRIBUTES if (name, a.key) not in self.taken and (a.own or name != USER)]
         if not free:
             raise ConfigError("every fact about a person is used up; lower questions_per_history")
         return self.rng.choice(free)
@@ -180,8 +180,7 @@ def temporal_reasoning(life: Life) -> Query:
     which = life.rng.randrange(2)
     form = life.rng.choice(("date", "value", "first"))
     if form == "first":
-        a, b = values if which else values[::-1]
-        return Query(type="temporal-reasoning", text=event.ask_first.format(a=a, b=b), answer=values[0], evidence=facts)
+        return Query(type="temporal-reasoning", text=event.ask_first, answer=values[0], evidence=facts)
     when, value, evidence = day_text(days[which]), values[which], (facts[which],)
     if form == "date":
         text = event.ask_date.format(value=value)

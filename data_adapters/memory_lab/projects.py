@@ -28,7 +28,7 @@ class Project:
 LINK_REQUEST = "Let {noun} in {project} be the same as {other_noun} in {other_project}."
 LINK_REPLY = "Agreed, the same thing for both. That is easy to remember."
 REVISION_REQUEST = "I have changed my mind about {noun} in {project}. Please choose another one."
-REVISION_REPLY = "Then {noun} in {project} is {value} from now on."
+REVISION_OPENING = "All right, something else."
 
 PROJECTS: tuple[Project, ...] = (
     Project(

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from data_adapters.memory_lab.projects import (
     LINK_REPLY,
     LINK_REQUEST,
-    REVISION_REPLY,
+    REVISION_OPENING,
     REVISION_REQUEST,
     Detail,
     Project,
@@ -72,7 +72,7 @@ def revision(shop: Workshop) -> Query:
     """What was settled, and settled anew in the last session."""
     item = shop.take(lambda item: True)
     value, names = shop.deck.deal(item.detail.pool), {"noun": item.detail.noun, "project": item.project.name}
-    request, reply = REVISION_REQUEST.format(**names), REVISION_REPLY.format(**names, value=value)
+    request, reply = REVISION_REQUEST.format(**names), f"{REVISION_OPENING} {item.detail.reply.format(value=value)}"
     new = f"{item.fact}/new"
     shop.last.append(Round(user=request, assistant=reply, fact=new, teller="assistant"))
     evidence, stale = (item.fact, new), shop.values[item]

@@ -109,7 +109,7 @@ def test_no_move_is_the_identity_bit_for_bit(rope: RotarySpec) -> None:
     cos, sin = RotaryTable.of(rope, REACH, "cpu").composed(everywhere, everywhere)
     assert bool((cos == 1).all()) and bool((sin == 0).all())
     source, _ = random_moves()
-    for dtype in (torch.float32, torch.bfloat16, torch.float16):
+    for dtype in (torch.float64, torch.float32, torch.bfloat16, torch.float16):
         keys = random_keys(rope).to(dtype)
         assert torch.equal(move(keys, rope, source, source).view(torch.uint8), keys.view(torch.uint8))
 
@@ -158,16 +158,18 @@ def test_shared_factors_turn_every_head_alike(dtype: torch.dtype, plain_rope: Ro
         assert torch.equal(shared[head], move(keys[head], plain_rope, source[head], target[head]))
 
 
-@pytest.mark.parametrize("block_bytes", [1, 100, 1_000, 10_000])
+@pytest.mark.parametrize("block", [1, 10, 100, 1_000])
 @pytest.mark.parametrize("shared", [True, False])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_blocks_do_not_show(
-    block_bytes: int, shared: bool, plain_rope: RotarySpec, monkeypatch: pytest.MonkeyPatch
+    dtype: torch.dtype, shared: bool, block: int, plain_rope: RotarySpec, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    keys, (source, target) = random_keys(plain_rope).bfloat16(), random_moves()
+    keys, (source, target) = random_keys(plain_rope).to(dtype), random_moves()
     if shared:
         source, target = source[0], target[0]
     whole = move(keys, plain_rope, source, target)
-    monkeypatch.setattr(rope_module, "CPU_BLOCK_BYTES", block_bytes)
+    for limit in ("SERIAL_BLOCK", "PARALLEL_BLOCK"):
+        monkeypatch.setattr(rope_module, limit, block)
     assert torch.equal(move(keys, plain_rope, source, target), whole)
 
 

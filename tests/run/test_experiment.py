@@ -18,7 +18,7 @@ from plain_config import ROOT, group, plain_config
 
 from kvrelay.core.errors import ConfigError, IncompleteError
 from kvrelay.run.experiment import Experiment, print_plan
-from kvrelay.run.store import read_manifest, read_records
+from kvrelay.run.store import read_manifest, read_plans, read_records
 
 
 def run(config: dict[str, Any]) -> tuple[Experiment, list[str]]:
@@ -111,6 +111,27 @@ def test_answers_do_not_depend_on_what_shares_their_prefill_or_batch(tmp_path: P
         assert many[key].values_sha256 == record.values_sha256
 
 
+def test_in_half_precision_batches_follow_from_the_example_and_late_arms_are_stamped(tmp_path: Path) -> None:
+    few = plain_config(tmp_path, selector=group("selector", "bm25", "h2o"))
+    few["model"]["tiny"]["dtype"] = "bfloat16"
+    few["position"] = group("position", "original", "roperelay")
+    experiment, _ = run(few)
+    before = read_records(experiment.folder)
+    lost = sorted(before)[:3]
+    for shard in (experiment.folder / "records").glob("*.jsonl"):
+        lines = [line for line in shard.read_bytes().splitlines(True) if not any(key.encode() in line for key in lost)]
+        shard.write_bytes(b"".join(lines))
+    run(few)
+    again = read_records(experiment.folder)
+    assert again.keys() == before.keys()
+    assert all(again[key].batch_sha256 == before[key].batch_sha256 for key in before)
+    assert all(again[key].answer == before[key].answer for key in before)
+    assert not any("different batches" in stamp for stamp in read_plans(experiment.folder)[-1].stamps)
+    few["position"] = group("position", "original", "roperelay", "ranksync")
+    run(few)
+    assert any("different batches" in stamp for plan in read_plans(experiment.folder) for stamp in plan.stamps)
+
+
 def test_a_broken_example_is_a_record_and_the_rest_goes_on(tmp_path: Path) -> None:
     config = plain_config(tmp_path)
     config["dataset"]["plain"].update(histories=3, empty=1)
@@ -134,6 +155,8 @@ def test_a_history_beyond_the_range_is_refused_by_its_key_or_trimmed(tmp_path: P
     experiment, _ = run(config)
     records = [record for record in read_records(experiment.folder).values() if record.notes.get("trimmed")]
     assert {record.example_id for record in records} >= {"1-0"}
+    stamps = [stamp for plan in read_plans(experiment.folder) for stamp in plan.stamps]
+    assert any("TRIMMED to 400 tokens" in stamp and "1 of 2" in stamp for stamp in stamps)
     assert all(record.n_history <= 400 for record in records)
 
 

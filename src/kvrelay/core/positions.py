@@ -25,11 +25,14 @@ class PositionPlan:
 class Position(Protocol):
     """The rule from source positions to coordinates and to the first coordinate of the question."""
 
-    name: str
+    @property
+    def name(self) -> str:
+        """What records and tables call it."""
+        ...
 
     @property
     def reach(self) -> int:
-        """How far the rule may place a token beyond its source position (2048 for the shifted controls)."""
+        """How far beyond N, the end of the history, the rule may place a state or the question (2048 for shifts)."""
         ...
 
     def place(self, selection: Selection, n_prefilled: int, example_id: str) -> PositionPlan:

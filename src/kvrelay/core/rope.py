@@ -19,9 +19,14 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-CPU_BLOCK_BYTES = 1 << 21
-"""Keys that a CPU rotates at a time (float32 bytes): intermediate results stay in its cache."""
-ACCELERATOR_BLOCK_BYTES = 1 << 28
+SERIAL_BLOCK = 1 << 15
+"""Elements that one operation treats at a time on a CPU with one or two threads: torch then keeps it on one thread.
+
+Two threads that wait for each other after each operation gain little and, where the cores have other work, lose it all.
+"""
+PARALLEL_BLOCK = 1 << 18
+"""The same with more threads: enough for all of them, and small enough for their caches."""
+ACCELERATOR_BLOCK = 1 << 25
 """The same on an accelerator: few kernels, and a bound on what a long history needs beside its keys."""
 
 
@@ -64,7 +69,7 @@ class RotaryTable:
         device, half = self.cos.device, self.cos.shape[-1]
         p, t = source.reshape(-1).to(device), target.reshape(-1).to(device)
         cos, sin = self.cos.new_empty(len(p), half), self.cos.new_empty(len(p), half)
-        for block in _blocks(len(p), 2 * half, device):
+        for block in _blocks(len(p), half, device):
             c_p, s_p = self.cos.index_select(0, p[block]), self.sin.index_select(0, p[block])
             c_t, s_t = self.cos.index_select(0, t[block]), self.sin.index_select(0, t[block])
             amplitude = (c_p * c_p).add_(s_p * s_p)
@@ -76,9 +81,9 @@ class RotaryTable:
 def rotate(keys: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
     """Apply a rotation to keys (..., K, D); float32 arithmetic, one cast back, dimensions from D_rot on untouched.
 
-    Factors are (..., K, D_rot/2), or (K, D_rot/2) where all heads turn alike.
+    Factors are (..., K, D_rot/2), or (K, D_rot/2) where all heads turn alike. Keys in float64 are turned in float64.
     """
-    half, width = cos.shape[-1], keys.shape[-1]
+    half, width, exact = cos.shape[-1], keys.shape[-1], torch.promote_types(keys.dtype, torch.float32)
     cos, sin = cos.to(keys.device), sin.to(keys.device)
     rows = keys.reshape(math.prod(keys.shape[:-2]), keys.shape[-2], width)
     if cos.dim() > 2:
@@ -86,25 +91,19 @@ def rotate(keys: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
     out = torch.empty(rows.shape, dtype=keys.dtype, device=keys.device)
     if 2 * half < width:
         out[..., 2 * half :] = rows[..., 2 * half :]
-    for block in _blocks(rows.shape[1], len(rows) * width, keys.device):
-        _rotate_block(rows[:, block, : 2 * half], cos[block], sin[block], out[:, block, : 2 * half])
+    x, y, out_x, out_y = rows[..., :half], rows[..., half : 2 * half], out[..., :half], out[..., half : 2 * half]
+    for block in _blocks(rows.shape[1], len(rows) * half, keys.device):
+        c, s, x_block, y_block = cos[block], sin[block], x[:, block].to(exact), y[:, block].to(exact)
+        # products and sums round apart, never fused, so that (1, 0) gives the key itself
+        out_x[:, block] = (x_block * c).sub_(y_block * s)
+        out_y[:, block] = (y_block * c).add_(x_block * s)
     return out.view(keys.shape)
 
 
-def _rotate_block(keys: Tensor, cos: Tensor, sin: Tensor, out: Tensor) -> None:
-    """Products and sums round apart, never fused, so that (1, 0) gives the key itself."""
-    half = cos.shape[-1]
-    exact = keys.float()
-    turned = out if out.dtype == torch.float32 else torch.empty_like(exact)
-    x, y = exact[..., :half], exact[..., half:]
-    torch.mul(x, cos, out=turned[..., :half]).sub_(y * sin)
-    torch.mul(y, cos, out=turned[..., half:]).add_(x * sin)
-    if turned is not out:
-        out.copy_(turned)
-
-
-def _blocks(n_rows: int, row_width: int, device: torch.device) -> Iterator[slice]:
-    block_bytes = CPU_BLOCK_BYTES if device.type == "cpu" else ACCELERATOR_BLOCK_BYTES
-    step = max(1, block_bytes // (4 * row_width))
+def _blocks(n_rows: int, row_elements: int, device: torch.device) -> Iterator[slice]:
+    block = ACCELERATOR_BLOCK
+    if device.type == "cpu":
+        block = PARALLEL_BLOCK if torch.get_num_threads() > 2 else SERIAL_BLOCK
+    step = max(1, block // row_elements)
     for start in range(0, n_rows, step):
         yield slice(start, min(start + step, n_rows))

@@ -87,7 +87,7 @@ def top_states(scores_HT: Tensor, budget: int, forced_T: Tensor | None = None) -
     """Mask (H, T) of exactly min(budget, T) states a head: forced ones first, then by score, ties by lower index.
 
     Where more states are forced than the budget holds, the latest forced ones stay (window states cut to the latest).
-    NaN scores rank last. ``scores_HT`` is float32 or float64; ``forced_T`` a bool mask (T,).
+    NaN scores rank with minus infinity. ``scores_HT`` is float32 or float64; ``forced_T`` a bool mask (T,).
     """
     n_heads, n_tokens = scores_HT.shape
     budget = min(budget, n_tokens)

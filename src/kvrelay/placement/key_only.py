@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from kvrelay.core.positions import PositionPlan
 from kvrelay.core.selection import Selection
-from kvrelay.placement.roperelay import aligned
+from kvrelay.placement.alignment import aligned
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

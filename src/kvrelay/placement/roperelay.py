@@ -9,6 +9,7 @@ from torch import Tensor
 
 from kvrelay.core.positions import PositionPlan
 from kvrelay.core.selection import LayerSelection, Selection
+from kvrelay.placement.alignment import aligned
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,11 +33,6 @@ class RoPERelay:
         if not self.anchor_prefix:
             return selection.plan(lambda layer: aligned(layer, anchor), anchor)
         return selection.plan(lambda layer: _aligned_history(layer, anchor, selection.protected), anchor)
-
-
-def aligned(layer: LayerSelection, anchor: int) -> Tensor:
-    """M - m + i, int64 (H, K); what stands in padding has no meaning."""
-    return layer.rank_HK + (anchor - layer.counts_H)[:, None]
 
 
 def _aligned_history(layer: LayerSelection, anchor: int, protected: int) -> Tensor:

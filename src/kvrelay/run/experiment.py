@@ -136,18 +136,34 @@ class Experiment:
         return manifest
 
     def _stamped(self, plan: RunPlan, records: Mapping[str, RunRecord]) -> RunPlan:
-        """The plan with a stamp for pairs that were decoded in different batches, where that can change an answer."""
+        """The plan with what only the answers can tell: histories that were trimmed, pairs decoded apart."""
+        found = (*self._trimmed(plan, records), *self._decoded_apart(plan, records))
+        if not found:
+            return plan
+        plan = plan.model_copy(update={"stamps": (*plan.stamps, *found)})
+        write_plan(self.folder, plan)
+        return plan
+
+    def _trimmed(self, plan: RunPlan, records: Mapping[str, RunRecord]) -> Iterator[str]:
+        for dataset in self.datasets:
+            keys = {key for cell in plan.cells if cell.cell.dataset == dataset for key in cell.keys} & records.keys()
+            questions = {records[key].example_id for key in keys}
+            trimmed = {records[key].example_id for key in keys if "trimmed" in records[key].notes}
+            if trimmed:
+                yield (
+                    f"{dataset}: the histories of {len(trimmed)} of {len(questions)} questions were TRIMMED to "
+                    f"{self.settings.max_history_tokens} tokens, units with evidence kept (dataset.max_history_tokens)"
+                )
+
+    def _decoded_apart(self, plan: RunPlan, records: Mapping[str, RunRecord]) -> Iterator[str]:
+        """In half precision a batch can change an answer, so arms that were decoded in unlike batches are counted."""
         half = {name for name, spec in self.models.items() if spec.dtype in HALF_PRECISION}
         batches: dict[str, set[str]] = {}
         for key in {key for cell in plan.cells for key in cell.keys if cell.cell.model in half} & records.keys():
             batches.setdefault(records[key].pair_key, set()).add(records[key].batch_sha256)
         apart = sum(len(found) > 1 for found in batches.values())
-        if not apart:
-            return plan
-        stamp = f"{apart} pairs were decoded in different batches, in half precision: cells were added later"
-        plan = plan.model_copy(update={"stamps": (*plan.stamps, stamp)})
-        write_plan(self.folder, plan)
-        return plan
+        if apart:
+            yield f"{apart} pairs were decoded in different batches, in half precision: cells were added later"
 
     def _work_off(self, stages: list[Stage], run_id: str) -> None:
         with record_appender(self.folder) as appender:

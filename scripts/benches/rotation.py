@@ -1,26 +1,21 @@
-"""Re-rotation against its literal two-step definition, both timed in one run.
+"""Re-rotation against its literal two-step definition, both timed in one run (8 heads x 8192 states x 128).
 
-  python scripts/bench_rotation.py                           8 heads x 8192 states x 128
-  python scripts/bench_rotation.py --pairs 15 --threads 4 --out mine
-
-Prints a table and writes <out>/bench/rotation.json. The literal reference computes both positions' factors per head at
+The literal reference computes both positions' factors per head at
 full width and turns the keys twice; the fast path gathers from a table, composes one rotation and turns them once.
 """
 
 from __future__ import annotations
 
-import argparse
-import json
 import statistics
-import sys
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
 
+from kvrelay.core.errors import InvariantError
 from kvrelay.core.rope import RotarySpec, RotaryTable, rotate
 
 U = 2.0**-24
@@ -28,6 +23,7 @@ MOVE_BOUND = 5 * 2**0.5 + 2
 """How far a float32 move may be from the exact one, in U times the pair's length (derived in the tests of rope)."""
 ROPE_THETA = 500_000.0
 MIN_PAIRS = 7
+HEADS, STATES, WIDTH = 8, 8192, 128
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,9 +31,10 @@ class Row:
     """One case: medians in milliseconds, ratios as medians of paired ratios, errors over all elements.
 
     ``fast_ms`` composes and rotates, with the table made before; ``rotate_ms`` rotates alone (further layers of one
-    selection); ``table_ms`` makes the table that serves all layers of a prompt, ``ratio_with_table`` charges it to this
-    one. ``ratio_of_minima`` is what a machine without other work would show. ``max_ulp`` is the difference to the literal result in units of the output's last place at the length of the
-    pair (x, y); the two errors are against float64, in U times that length, before the last cast.
+    selection); ``table_ms`` makes the table that serves all layers of a prompt, ``ratio_with_table`` charges it to
+    this one. ``ratio_of_minima`` is what a machine without other work would show. ``max_ulp`` is the difference to the
+    literal result in units of the output's last place at the length of the pair (x, y); the two errors are against
+    float64, in U times that length, before the last cast.
     """
 
     dtype: str
@@ -112,7 +109,7 @@ def make_case(heads: int, states: int, width: int, dtype: torch.dtype, shared: b
     )
 
 
-def measure(case: Case, pairs: int) -> Row:
+def compare(case: Case, pairs: int) -> Row:
     """Interleaved: every round times each way once, so that both see the same machine."""
     table = RotaryTable.of(case.rope, case.n_prefilled, "cpu")
     source, target = (case.source_HK[0], case.target_HK[0]) if case.shared else (case.source_HK, case.target_HK)
@@ -183,36 +180,26 @@ COLUMNS: dict[str, Callable[[Row], str]] = {
 }
 
 
-def render(rows: list[Row]) -> str:
-    """A plain table, one case a line."""
+def render(rows: list[Row]) -> list[str]:
+    """A Markdown table, one case a line."""
     lines = [["dtype", "indices", *COLUMNS]]
     lines += [[row.dtype, row.indices, *(cell(row) for cell in COLUMNS.values())] for row in rows]
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    return "\n".join("  ".join(map(str.rjust, line, widths)) for line in lines)
+    lines.insert(1, ["-" * width for width in widths])
+    return [f"| {' | '.join(map(str.rjust, line, widths))} |" for line in lines]
 
 
-def main(arguments: list[str]) -> int:
-    """Run all cases; the exit status is 1 where a result is not equal."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    for name, default in (("heads", 8), ("states", 8192), ("width", 128), ("pairs", 9), ("threads", 2)):
-        parser.add_argument(f"--{name}", type=int, default=default)
-    parser.add_argument("--out", type=Path, default=Path("outputs"))
-    asked = parser.parse_args(arguments)
-    torch.set_num_threads(asked.threads)
+def measure(config: Any) -> dict[str, Any]:
+    """All cases. Raises `InvariantError` where a result is not equal to the literal one within its bound."""
     rows = [
-        measure(make_case(asked.heads, asked.states, asked.width, dtype, shared), asked.pairs)
+        compare(make_case(HEADS, STATES, WIDTH, dtype, shared), config["repetitions"])
         for dtype in (torch.bfloat16, torch.float32)
         for shared in (True, False)
     ]
-    sys.stdout.write(f"{asked.heads} heads x {asked.states} states x {asked.width}, {asked.threads} threads\n")
-    sys.stdout.write(render(rows) + "\n")
-    path: Path = asked.out / "bench" / "rotation.json"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    settings = {name: str(value) if isinstance(value, Path) else value for name, value in vars(asked).items()}
-    found = [{**asdict(row), "equal_within_a_rounding": row.equal_within_a_rounding} for row in rows]
-    path.write_text(json.dumps({"torch": torch.__version__, "settings": settings, "rows": found}, indent=2) + "\n")
-    return 0 if all(row.equal_within_a_rounding for row in rows) else 1
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    wrong = [f"{row.dtype}, {row.indices}" for row in rows if not row.equal_within_a_rounding]
+    if wrong:
+        raise InvariantError(f"re-rotation differs from its literal definition by more than its bound: {wrong}")
+    return {
+        "rows": [asdict(row) for row in rows],
+        "lines": [f"{HEADS} heads x {STATES} states x {WIDTH}, {torch.get_num_threads()} threads", "", *render(rows)],
+    }

@@ -21,6 +21,9 @@ run = $(PY) scripts/run.py experiment=$(1) profile=$(PROFILE) 'out="$(OUT)"' \
 	$(if $(DATA),'data="$(DATA)"') $(if $(LIMIT),limit=$(LIMIT)) $(ARGS)
 bench = $(PY) scripts/bench.py bench=$(1) 'out="$(OUT)"' $(ARGS)
 
+# Threads that wait asleep: where other programs use the cores too, spinning ones make everything several times slower.
+export OMP_WAIT_POLICY ?= PASSIVE
+
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 MAKEFLAGS += --no-print-directory

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import importlib
 import json
+import os
 import sys
 from pathlib import Path
 from typing import Any
 
 import hydra
 from omegaconf import DictConfig, OmegaConf
+
+# Before torch starts its threads: ones that spin while they wait make a busy machine several times slower.
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 from kvrelay.core.errors import ConfigError, KVRelayError
 from kvrelay.run.provenance import provenance

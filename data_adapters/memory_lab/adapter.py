@@ -24,8 +24,10 @@ class MemoryLab:
     ``history_tokens`` are counted by the model's own tokenizer over a history as its prompt shows it. The files lie
     in a folder of ``folder`` whose name is a hash of all settings, of the words used and of the tokenizer's counts; they are
     written once and read by the data set's own adapter. The questions of a history are one cluster, for they share
-    its text. ``prompt`` is what follows the history, with ``{question}`` and ``{date}`` filled in; empty keeps the data
-    set's own prompt. The bare question, which retrievers and judges see, is the same either way.
+    its text. ``prompt`` is what follows the history, with ``{question}``, ``{date}`` and ``{options}`` (a line each)
+    filled in; empty keeps the data set's own prompt. The bare question, which retrievers and judges see, is the same
+    either way. A multiple choice whose prompt shows no options says so in ``notes["options_shown"]``: then the options'
+    texts can be compared as answers, while their letters mean nothing.
     """
 
     schema: Schema
@@ -50,7 +52,7 @@ class MemoryLab:
     def examples(self, count_tokens: CountTokens) -> Iterator[Example]:
         """Yield the questions history by history, writing the files first where they are missing."""
         for example in self._reader(self.write(count_tokens)).examples(count_tokens):
-            yield replace(example, cluster_id=example.history_id, question_prompt=self._prompt(example))
+            yield replace(self._prompted(example), cluster_id=example.history_id)
 
     def fingerprint(self) -> str:
         """sha256 over the settings, the facts, the questions and the words: all but the tokenizer's counts."""
@@ -102,10 +104,13 @@ class MemoryLab:
 
         return LongMTBenchPlus(path=str(folder))
 
-    def _prompt(self, example: Example) -> str:
+    def _prompted(self, example: Example) -> Example:
         if not self.prompt:
-            return example.question_prompt
-        return self.prompt.format(question=example.question, date=example.question_date)
+            return example
+        options = "\n".join(f"({choice.label}) {choice.text}" for choice in example.choices)
+        prompt = self.prompt.format(question=example.question, date=example.question_date, options=options)
+        notes = {**example.notes, "options_shown": options in prompt} if example.choices else example.notes
+        return replace(example, question_prompt=prompt, notes=notes)
 
 
 def _install(fresh: Path, target: Path) -> None:

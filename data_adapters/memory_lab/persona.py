@@ -9,14 +9,14 @@ from dataclasses import dataclass, field
 from data_adapters.memory_lab.preferences import (
     CHANGE,
     CHANGE_REPLY,
+    FRIEND,
+    FRIEND_REPLY,
     LIKE,
     LIKE_REPLY,
     PURCHASE,
     PURCHASE_REPLY,
     REASONS,
     TASTES,
-    TRIED,
-    TRIED_REPLY,
     Taste,
 )
 from data_adapters.memory_lab.world import N_DAYS, Deck, Plot, Query, Round, Session
@@ -50,22 +50,22 @@ class Persona:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shift:
-    """A favourite that was replaced: what it was, what it is, why, what was tried besides, what never came up."""
+    """A favourite that was replaced: what it was, what it is, why, what a friend likes, what never came up."""
 
     taste: Taste
     old: str
     new: str
     reason: str
-    tried: str
+    friends: str
     unseen: tuple[str, str]
 
     @property
     def facts(self) -> tuple[str, str, str]:
-        return f"{self.taste.key}/old", f"{self.taste.key}/new", f"{self.taste.key}/tried"
+        return f"{self.taste.key}/old", f"{self.taste.key}/new", f"{self.taste.key}/friend"
 
 
 def shift(persona: Persona) -> Shift:
-    """Tell a favourite, its replacement and a trial of something else, in this order of days for the first two."""
+    """Tell a favourite, later its replacement, and at any time what a friend likes."""
     taste = persona.next_taste()
     values = [persona.deck.deal(taste.pool) for _ in range(5)]
     done = Shift(
@@ -73,16 +73,16 @@ def shift(persona: Persona) -> Shift:
         old=values[0],
         new=values[1],
         reason=persona.reasons.pop(),
-        tried=values[2],
+        friends=values[2],
         unseen=(values[3], values[4]),
     )
     early, late = persona.draw_days(2)
-    words = {"key": taste.key, "a": taste.a}
-    like = persona.rng.choice(LIKE).format(**words, value=done.old)
-    change = CHANGE.format(**words, old=done.old, reason=done.reason, value=done.new)
+    like = persona.rng.choice(LIKE).format(key=taste.key, value=done.old)
+    change = CHANGE.format(key=taste.key, old=done.old, reason=done.reason, value=done.new)
+    friend = FRIEND.format(key=taste.key, value=done.friends)
     persona.say(early, like, LIKE_REPLY, done.facts[0])
     persona.say(late, change, CHANGE_REPLY, done.facts[1])
-    persona.say(persona.draw_days(1)[0], TRIED.format(**words, value=done.tried), TRIED_REPLY, done.facts[2])
+    persona.say(persona.draw_days(1)[0], friend, FRIEND_REPLY, done.facts[2])
     return done
 
 
@@ -99,15 +99,15 @@ def _query(kind: str, done: Shift, text: str, options: Sequence[str], evidence: 
 
 
 def _of_values(kind: str, done: Shift, text: str, reply: str) -> Query:
-    """A question whose replies differ in one word: the favourite, the old one, one merely tried, one never told."""
-    values = (done.new, done.old, done.tried, done.unseen[0])
+    """A question whose replies differ in one word: the favourite, the old one, a friend's, one never told."""
+    values = (done.new, done.old, done.friends, done.unseen[0])
     return _query(kind, done, text, [reply.format(value=v) for v in values], done.facts[:2], done.new)
 
 
 def recall(persona: Persona) -> Query:
     done = shift(persona)
     key = done.taste.key
-    text = f"Do you remember my favourite {key}?"
+    text = f"What is my favourite {key} at the moment?"
     return _of_values("recall_user_shared_facts", done, text, f"Your favourite {key} is {{value}}.")
 
 
@@ -143,8 +143,8 @@ def reason(persona: Persona) -> Query:
 
 def new_idea(persona: Persona) -> Query:
     done = shift(persona)
-    values = (done.unseen[0], done.new, done.old, done.tried)
-    text = f"Suggest {done.taste.a} that I have not tried yet."
+    values = (done.unseen[0], done.new, done.old, done.friends)
+    text = f"Suggest {done.taste.a} that we have not talked about yet."
     options = [f"You could give {v} a try." for v in values]
     return _query("suggest_new_ideas", done, text, options, done.facts, done.unseen[0])
 
@@ -182,7 +182,7 @@ MAKERS: dict[str, Callable[[Persona], Query]] = {
 def plan_persona(rng: random.Random, wanted: Sequence[str]) -> Plot:
     """The plot for questions of the ``wanted`` types. Its title is the persona, as each block's system message has it."""
     deck = Deck(rng)
-    name, workplace, town = deck.deal("name"), deck.deal("workplace"), deck.deal("town")
+    name, workplace = deck.deal("name"), deck.deal("workplace")
     persona = Persona(
         rng=rng,
         deck=deck,
@@ -191,5 +191,5 @@ def plan_persona(rng: random.Random, wanted: Sequence[str]) -> Plot:
         days=rng.sample(range(N_DAYS), N_DAYS),
     )
     queries = tuple(MAKERS[kind](persona) for kind in wanted)
-    title = f"Name: {name}\n{name} is {rng.randint(24, 67)} years old, lives in {town} and works at the {workplace}."
+    title = f"Name: {name}\n{name} is {rng.randint(24, 67)} years old and works at the {workplace}."
     return Plot(sessions=tuple(persona.sessions), queries=queries, title=title)

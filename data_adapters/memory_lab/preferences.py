@@ -60,10 +60,10 @@ TASTES: tuple[Taste, ...] = (
         key="book", pool="title", a="a book", scenario="I have a long train ride ahead. Which book should I take along?"
     ),
     Taste(
-        key="excursion",
-        pool="place",
-        a="an excursion",
-        scenario="I have a free afternoon in town. Which excursion should I make?",
+        key="town",
+        pool="town",
+        a="a town",
+        scenario="I have a free weekend and a train ticket. Which town should I visit?",
     ),
 )
 
@@ -79,14 +79,14 @@ REASONS: tuple[str, ...] = (
 )
 
 LIKE = (
-    "When it comes to {key}, {value} is my favourite.",
     "My favourite {key} is {value}, and has been for years.",
+    "You should know that my favourite {key} is {value}.",
 )
 LIKE_REPLY = "Thank you for telling me. I will keep that in mind when we plan your week."
 CHANGE = "I have given up {old}, because {reason}. My favourite {key} is {value} now."
 CHANGE_REPLY = "Tastes change, and that is fine. I will think of it from now on."
-TRIED = "Last week I tried {value} as {a}, just to see, and it was all right."
-TRIED_REPLY = "It is good to try something else now and then."
+FRIEND = "My friend's favourite {key} is {value}. I do not see why."
+FRIEND_REPLY = "It would be dull if all people liked the same things."
 
 PURCHASE = "At the flea stalls I bought a {value} for my hall."
 PURCHASE_REPLY = "A nice find. Things with a past make a hall look friendly."

@@ -22,18 +22,18 @@ class MemoryLab:
     """Seeded conversations for models and machines that are too small for the published sets.
 
     ``history_tokens`` are counted by the model's own tokenizer over a history as its prompt shows it. The files lie
-    in a folder of ``folder`` whose name is a hash of all settings, of the words used and of the tokenizer's counts; they are
-    written once and read by the data set's own adapter. The questions of a history are one cluster, for they share
-    its text. ``prompt`` is what follows the history, with ``{question}``, ``{date}`` and ``{options}`` (a line each)
-    filled in; empty keeps the data set's own prompt. The bare question, which retrievers and judges see, is the same
-    either way. A multiple choice whose prompt shows no options says so in ``notes["options_shown"]``: then the options'
-    texts can be compared as answers, while their letters mean nothing.
+    in a folder of ``folder`` whose name is a hash of all settings, of the words used and of the tokenizer's counts;
+    they are written once and read by the data set's own adapter. The questions of a history are one cluster, for they
+    share its text. ``prompt`` is what follows the history, with ``{question}``, ``{date}`` and ``{options}`` (a line
+    each) filled in; empty keeps the data set's own prompt. The bare question, which retrievers and judges see, is the
+    same either way. A multiple choice whose prompt shows no options says so in ``notes["options_shown"]``: then the
+    options' texts can be compared as answers, while their letters mean nothing.
     """
 
     schema: Schema
     histories: int = 30
-    history_tokens: int = 1500
-    questions_per_history: int = 4
+    history_tokens: int = 1200
+    questions_per_history: int = 2
     seed: int = 0
     unanswerable_every: int = 0
     preference_every: int = 0
@@ -48,6 +48,7 @@ class MemoryLab:
             every = getattr(self, name)
             if every < 0 or (every and self.schema != "longmemeval"):
                 raise ConfigError(f"{self._key}.{name}={every}: wanted 0, or n for each n-th question of longmemeval")
+        _check_prompt(f"{self._key}.prompt", self.prompt)
 
     def examples(self, count_tokens: CountTokens) -> Iterator[Example]:
         """Yield the questions history by history, writing the files first where they are missing."""
@@ -111,6 +112,15 @@ class MemoryLab:
         prompt = self.prompt.format(question=example.question, date=example.question_date, options=options)
         notes = {**example.notes, "options_shown": options in prompt} if example.choices else example.notes
         return replace(example, question_prompt=prompt, notes=notes)
+
+
+def _check_prompt(key: str, prompt: str) -> None:
+    try:
+        filled = prompt.format(question="\0", date="", options="")
+    except (LookupError, ValueError) as error:
+        raise ConfigError(f"{key}={prompt!r}: wanted {{question}}, {{date}}, {{options}} alone in braces") from error
+    if prompt and "\0" not in filled:
+        raise ConfigError(f"{key}={prompt!r}: wanted {{question}} somewhere in it, or an empty text")
 
 
 def _install(fresh: Path, target: Path) -> None:

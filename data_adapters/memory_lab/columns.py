@@ -103,6 +103,7 @@ def story(recipe: Recipe, number: int, count_tokens: CountTokens) -> Story:
             return count_tokens(schemas.block_text(session, planned.title))
         return count_tokens("".join(schemas.exchange_text(spoken) + "\n\n" for spoken in session.rounds))
 
+    talk: Iterator[Session]
     if recipe.schema == "long_mt_bench_plus":
         talk = chatter(rng, projects(recipe, number), planned.sessions)
     else:
@@ -113,7 +114,7 @@ def story(recipe: Recipe, number: int, count_tokens: CountTokens) -> Story:
 
 
 def files(recipe: Recipe, count_tokens: CountTokens) -> dict[str, bytes]:
-    """The column's files by name; the first is the one that the data set's adapter is pointed at."""
+    """The column's files, under the names that the published data sets use."""
     stories = [story(recipe, number, count_tokens) for number in range(recipe.histories)]
     rngs = [seeded("file", recipe.schema, recipe.seed, number) for number in range(recipe.histories)]
     if recipe.schema == "longmemeval":

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from data_adapters.memory_lab.world import Round, Session
 from kvrelay.core.errors import ConfigError
@@ -32,7 +32,7 @@ def fill(planted: Sequence[Session], talk: Iterable[Session], size: Size, histor
     raise ConfigError(f"history_tokens={history_tokens} is too large: small talk ends at {total}; lower history_tokens")
 
 
-def small_talk(rng: random.Random, rounds: Sequence[tuple[str, str]], days: Sequence[int]) -> Iterable[Session]:
+def small_talk(rng: random.Random, rounds: Sequence[tuple[str, str]], days: Sequence[int]) -> Iterator[Session]:
     """Sessions of one or two rounds on the given days, no round twice."""
     order = rng.sample(rounds, len(rounds))
     for day in days:

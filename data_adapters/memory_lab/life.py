@@ -141,7 +141,7 @@ def single_session_preference(life: Life) -> Query:
         raise ConfigError("every preference is used up; lower questions_per_history or raise preference_every")
     attribute = life.rng.choice(favourites)
     value = life.tell(USER, attribute, life.draw_days(1)[0])
-    text = f"I have a free evening. Can you suggest something about {attribute.key} to me?"
+    text = f"I have a free evening. Which {attribute.key} would you suggest to me?"
     rubric = f"The user would like a suggestion that builds on {value}, the favourite {attribute.key} they spoke of."
     return Query(type="single-session-preference", text=text, answer=rubric, evidence=(f"{USER}/{attribute.key}",))
 

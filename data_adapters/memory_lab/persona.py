@@ -42,8 +42,8 @@ class Persona:
         self.sessions.append(Session(day=day, rounds=(Round(user=user, assistant=reply, fact=fact),)))
 
     def next_taste(self) -> Taste:
-        """A taste without a question. Raises `ConfigError` when each has one."""
-        if not self.tastes:
+        """A taste without a question. Raises `ConfigError` when no taste, or no reason to change it, is left."""
+        if not (self.tastes and self.reasons):
             raise ConfigError("every taste of the persona is asked for; lower questions_per_history")
         return self.tastes.pop()
 
@@ -180,7 +180,7 @@ MAKERS: dict[str, Callable[[Persona], Query]] = {
 
 
 def plan_persona(rng: random.Random, wanted: Sequence[str]) -> Plot:
-    """The plot for questions of the ``wanted`` types. Its title is the persona, as each block's system message has it."""
+    """The plot for questions of the ``wanted`` types. Its title is what each block's system message tells."""
     deck = Deck(rng)
     name, workplace = deck.deal("name"), deck.deal("workplace")
     persona = Persona(

@@ -58,7 +58,7 @@ POOLS: dict[str, tuple[str, ...]] = {
         "aquarium", "castle", "planetarium", "windmill", "rose garden", "salt cave", "opera house", "ice rink",
         "observatory", "lighthouse", "puppet theatre", "botanical garden", "silver mine", "flea market",
     ),
-    "animal": ("badger", "pelican", "beaver", "hedgehog", "lynx", "walrus", "magpie", "tortoise", "salamander", "stork"),
+    "animal": ("badger", "pelican", "beaver", "hedgehog", "lynx", "walrus", "magpie", "tortoise", "newt", "stork"),
     "object": (
         "brass lantern", "wooden flute", "red umbrella", "leather globe", "silk scarf", "rusty key", "stone chess set",
         "pocket compass", "copper bell", "feather hat",

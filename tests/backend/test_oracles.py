@@ -214,3 +214,19 @@ def test_stopping_at_the_limit_and_at_the_end_token_are_told_apart(tiny: CausalM
     else:
         assert cut.token_ids == answer.token_ids[:1]
     assert cut.stopped_by_eos
+
+
+def test_whole_options_are_scored_by_the_mean_over_their_tokens(
+    tiny_pair: tuple[CausalModel, Any], read: Any, question: list[int]
+) -> None:
+    model, stock = tiny_pair
+    history, options = token_ids(40), ((3, 4, 8), (3,), (7, 2))
+    asked = Asked(question_ids=tuple(question), max_new_tokens=0, option_ids=options, whole_options=True)
+    answer = answer_rows(model, [read(model, history).cache], asked)[0]
+    assert answer.token_ids == ()
+    start = len(history) + len(question) - 1
+    for option, found in zip(options, answer.option_logprobs, strict=True):
+        with torch.inference_mode():
+            log_p = stock(torch.tensor([history + question + list(option)])).logits[0].log_softmax(-1)
+        wanted = sum(float(log_p[start + step, token]) for step, token in enumerate(option)) / len(option)
+        assert found == pytest.approx(wanted, rel=CLOSE)

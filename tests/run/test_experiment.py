@@ -276,3 +276,13 @@ def test_two_runs_in_one_folder_at_once_make_one_result(tmp_path: Path) -> None:
     assert child(tmp_path, alone).wait() == 0
     assert read_records(out / "plain").keys() == read_records(alone / "plain").keys()
     assert tables(out / "plain" / "report") == tables(alone / "plain" / "report")
+
+
+def test_a_choice_by_texts_is_the_letter_of_the_most_likely_reply(tmp_path: Path) -> None:
+    experiment, _ = run(plain_config(tmp_path, choice_by="texts"))
+    asked = [record for record in read_records(experiment.folder).values() if record.choices]
+    assert asked
+    for record in asked:
+        best = max(record.choice_logprobs, key=record.choice_logprobs.__getitem__)
+        assert record.answer == f"<final_answer> ({best})"
+        assert record.stop is None and record.answer_tokens == 0

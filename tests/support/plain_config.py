@@ -31,6 +31,7 @@ def plain_config(tmp_path: Path, **changes: Any) -> dict[str, Any]:
         "dry_run": False,
         "max_new_tokens": 4,
         "score_references": True,
+        "choice_by": "answer",
         "decode_batch_rows": 16,
         "only_positions": {"full": ["original"]},
         "only_selectors": {"key_only": ["bm25"]},

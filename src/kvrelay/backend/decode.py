@@ -24,13 +24,15 @@ class Asked:
     """What is asked of every row: the question, how long to answer, and what to score beside the answer.
 
     ``reference_ids``: the answer's tokens for the teacher-forced likelihood. ``option_ids``: one token sequence an
-    option, for the log-probability of each at the answer's start.
+    option, for the log-probability of each as the answer's start: of the first token in which they differ, or, with
+    ``whole_options``, the mean over all tokens of an option. ``max_new_tokens`` may be 0.
     """
 
     question_ids: tuple[int, ...]
     max_new_tokens: int
     reference_ids: tuple[int, ...] = ()
     option_ids: tuple[tuple[int, ...], ...] = ()
+    whole_options: bool = False
 
     @property
     def room(self) -> int:
@@ -61,7 +63,7 @@ def answer_rows(model: CausalModel, rows: Sequence[KVCache], asked: Asked) -> li
     kept = batch.cache.lengths()
     nll = batch.reference_nll(first_logits, asked.reference_ids)
     batch.forget(kept)
-    options = batch.option_logprobs(first_logits, asked.option_ids)
+    options = batch.option_logprobs(first_logits, asked)
     batch.forget(kept)
     asked_at = time.perf_counter()
     tokens, eos = batch.greedy(first_logits, asked.max_new_tokens)
@@ -111,14 +113,23 @@ class _Batch:
             total = total - logits.log_softmax(-1).gather(-1, wanted[..., None])[..., 0].double().sum(-1)
         return total / len(reference_ids)
 
-    def option_logprobs(self, first_logits: Tensor, options: Sequence[Sequence[int]]) -> Tensor | None:
-        """Log-probability of the first token in which the options differ, given what they share: (B, options)."""
+    def option_logprobs(self, first_logits: Tensor, asked: Asked) -> Tensor | None:
+        """Of each option's first differing token given what the options share, or its mean over tokens: (B, options)."""
+        options = asked.option_ids
         if not options:
             return None
+        if asked.whole_options:
+            return torch.stack([self._mean_logprob(first_logits, option) for option in options], -1)
         shared = _shared_prefix(options)
         logits = self.model.logits(self.read(options[0][:shared])[:, -1]) if shared else first_logits
         differing = torch.tensor([option[shared] for option in options], device=logits.device)
         return logits.log_softmax(-1)[:, differing]
+
+    def _mean_logprob(self, first_logits: Tensor, option: Sequence[int]) -> Tensor:
+        kept = self.cache.lengths()
+        nll = self.reference_nll(first_logits, option)
+        self.forget(kept)
+        return first_logits.new_zeros(len(self.next_B)) if nll is None else -nll
 
     def greedy(self, first_logits: Tensor, limit: int) -> tuple[list[list[int]], list[bool]]:
         """Most likely tokens until EOS (left out of the answer) or the limit; ties go to the lower token id."""

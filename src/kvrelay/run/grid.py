@@ -82,7 +82,11 @@ def cells_of(
         "method": METHOD_VERSION,
         "model": model_science,
         "dataset": {"name": dataset, "max_history_tokens": settings.max_history_tokens},
-        "decoding": {"max_new_tokens": settings.max_new_tokens, "score_references": settings.score_references},
+        "decoding": {
+            "max_new_tokens": settings.max_new_tokens,
+            "score_references": settings.score_references,
+            "choice_by": settings.choice_by,
+        },
     }
     return list(_product(base, model, dataset, parts, settings))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Literal
 
 from kvrelay.core.errors import ConfigError
 
@@ -13,7 +14,8 @@ class RunSettings:
 
     ``only_positions`` and ``only_selectors`` thin the grid: {selector: positions} and {position: selectors} that make
     sense together (a full cache has nothing to compact). ``decode_batch_rows`` bounds the rows that decode together; 1
-    decodes every row alone. ``max_history_tokens`` trims longer histories; without it they are refused.
+    decodes every row alone. ``choice_by="texts"`` answers multiple choice with the reply whose text is most likely (mean over
+    its tokens) in place of a generated letter, which a small model draws blindly. ``max_history_tokens`` trims longer histories; without it they are refused.
     """
 
     name: str
@@ -21,6 +23,7 @@ class RunSettings:
     limit: int | None = None
     max_new_tokens: int = 512
     score_references: bool = True
+    choice_by: Literal["answer", "texts"] = "answer"
     decode_batch_rows: int = 16
     max_history_tokens: int | None = None
     only_positions: dict[str, list[str]] = field(default_factory=dict)

@@ -6,6 +6,7 @@ import math
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 
@@ -106,12 +107,18 @@ class Worker:
         scored = self.settings.score_references and example.references and not example.unanswerable
         if scored and not example.notes.get("rubric"):
             references = self.renderer.data_ids(example.references[0])
+        by_texts = self._by_texts(example)
+        options = [choice.text if by_texts else f"({choice.label})" for choice in example.choices]
         return Asked(
             question_ids=prompt.question.token_ids,
-            max_new_tokens=self.settings.max_new_tokens,
+            max_new_tokens=0 if by_texts else self.settings.max_new_tokens,
             reference_ids=references,
-            option_ids=tuple(self.renderer.data_ids(f"({choice.label})") for choice in example.choices),
+            option_ids=tuple(self.renderer.data_ids(option) for option in options),
+            whole_options=by_texts,
         )
+
+    def _by_texts(self, example: Example) -> bool:
+        return bool(example.choices) and self.settings.choice_by == "texts"
 
     def _decoded(self, item: Item) -> tuple[GridCell, ...]:
         """Cells that are decoded: those that are missing; in half precision, where the batch can change an answer,
@@ -195,9 +202,7 @@ class Worker:
         return self._identity(item, row.cell).model_copy(
             update={
                 "status": "ok",
-                "answer": self.renderer.text(answer.token_ids),
-                "answer_tokens": len(answer.token_ids),
-                "stop": "eos" if answer.stopped_by_eos else "length",
+                **self._said(example, answer),
                 "reference_nll": answer.reference_nll,
                 "choice_logprobs": dict(zip(labels, answer.option_logprobs, strict=True)),
                 "n_history": prompt.text.n_history,
@@ -215,6 +220,17 @@ class Worker:
                 "notes": {**example.notes, **selection.notes},
             }
         )
+
+    def _said(self, example: Example, answer: Answer) -> dict[str, Any]:
+        """The answer's text and how it ended; for a choice by texts, the letter of the most likely reply."""
+        if self._by_texts(example):
+            best = max(range(len(example.choices)), key=answer.option_logprobs.__getitem__)
+            return {"answer": f"<final_answer> ({example.choices[best].label})", "stop": None}
+        return {
+            "answer": self.renderer.text(answer.token_ids),
+            "answer_tokens": len(answer.token_ids),
+            "stop": "eos" if answer.stopped_by_eos else "length",
+        }
 
     def _identity(self, item: Item, cell: GridCell) -> RunRecord:
         example = item.example

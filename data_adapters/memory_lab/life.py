@@ -162,12 +162,13 @@ def multi_session(life: Life) -> Query:
 
 
 def knowledge_update(life: Life) -> Query:
-    """A fact that was told and later contradicted; the newer one counts."""
+    """A fact that was told and later contradicted; the newer one counts, whether the question says "now" or not."""
     name = life.rng.choice((*life.cast, USER))
     attribute = life.free_attribute(name)
     early, late = life.draw_days(2)
     stale, value = life.tell(name, attribute, early), life.change(name, attribute, late)
-    text, fact = attribute.ask_now.format(who=possessive(name)), f"{name}/{attribute.key}"
+    ask = life.rng.choice((attribute.ask, attribute.ask_now))
+    text, fact = ask.format(who=possessive(name)), f"{name}/{attribute.key}"
     return Query(type="knowledge-update", text=text, answer=value, stale=stale, evidence=(fact, f"{fact}/new"))
 
 

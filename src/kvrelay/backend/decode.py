@@ -114,7 +114,7 @@ class _Batch:
         return total / len(reference_ids)
 
     def option_logprobs(self, first_logits: Tensor, asked: Asked) -> Tensor | None:
-        """Of each option's first differing token given what the options share, or its mean over tokens: (B, options)."""
+        """(B, options): of the first token in which the options differ, or of whole options the mean over tokens."""
         options = asked.option_ids
         if not options:
             return None

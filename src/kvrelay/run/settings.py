@@ -13,9 +13,10 @@ class RunSettings:
     """``name`` names the experiment and its folder ``out/name``; ``limit`` is the number of questions a data set.
 
     ``only_positions`` and ``only_selectors`` thin the grid: {selector: positions} and {position: selectors} that make
-    sense together (a full cache has nothing to compact). ``decode_batch_rows`` bounds the rows that decode together; 1
-    decodes every row alone. ``choice_by="texts"`` answers multiple choice with the reply whose text is most likely (mean over
-    its tokens) in place of a generated letter, which a small model draws blindly. ``max_history_tokens`` trims longer histories; without it they are refused.
+    sense together (a full cache has nothing to compact). ``decode_batch_rows`` bounds the rows that decode together;
+    1 decodes every row alone. ``max_history_tokens`` trims longer histories; without it they are refused.
+    ``choice_by="texts"`` answers multiple choice with the reply whose text is most likely (mean over its tokens) in
+    place of a generated letter, which a small model draws blindly.
     """
 
     name: str

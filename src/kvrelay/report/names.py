@@ -51,7 +51,7 @@ POSITIONS = {
 }
 MEASURES = {
     "accuracy": "Accuracy, %",
-    "choice_accuracy": "Choice by log-probability of the letters, accuracy in %",
+    "choice_accuracy": "Choice by likelihood of the options, accuracy in %",
     "sound": "Choice read by the sound rule, %",
     "official": "Choice read by the data set's official rule, %",
     "f1": "Token F1, %",

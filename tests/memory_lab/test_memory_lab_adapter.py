@@ -121,13 +121,14 @@ def test_more_histories_leave_the_first_ones_as_they_were(tmp_path: Path) -> Non
     assert many[: len(few)] == few
 
 
-def test_files_are_written_once_and_nothing_else_is_left(tmp_path: Path) -> None:
+def test_files_are_written_once_and_nothing_else_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made = lab(tmp_path, "personamem")
     target = made.write(words)
     assert sorted(path.name for path in target.iterdir()) == ["questions_32k.csv", "shared_contexts_32k.jsonl"]
-    before = [(path.name, path.stat().st_mtime_ns) for path in sorted(target.iterdir())]
+    before = content(target)
+    monkeypatch.setattr("data_adapters.memory_lab.adapter.files", lambda *_: pytest.fail("written twice"))
     assert made.write(words) == target
-    assert [(path.name, path.stat().st_mtime_ns) for path in sorted(target.iterdir())] == before
+    assert content(target) == before
     assert list(tmp_path.iterdir()) == [target]
 
 

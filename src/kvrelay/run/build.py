@@ -23,8 +23,9 @@ STRICT = ConfigDict(strict=True, arbitrary_types_allowed=True)
 
 
 def build(config: Any, key: str) -> Any:
-    """The component that ``config`` describes; ``key`` is where it stands in the whole configuration.
+    """The component that ``config`` describes; ``key`` is where it stands in the whole configuration ("" for the root).
 
+    A field whose setting stands elsewhere says so in its metadata: ``field(metadata={"key": "dataset.x"})``.
     Nested mappings with a ``_target_`` are built first, also inside lists and dicts. What a component's own checks
     raise as a `KVRelayError` passes through; any other ``TypeError`` or ``ValueError`` is wrapped with the key.
     """
@@ -35,7 +36,9 @@ def build(config: Any, key: str) -> Any:
     fields = {field.name: field for field in dataclasses.fields(component) if field.init}
     _check_names(component, given, fields, key)
     hints = get_type_hints(component, include_extras=True)
-    values = {name: _value(fields[name], hints[name], value, f"{key}.{name}") for name, value in given.items()}
+    values = {
+        name: _value(fields[name], hints[name], value, _below(key, name, fields[name])) for name, value in given.items()
+    }
     try:
         return component(**values)
     except KVRelayError:
@@ -76,12 +79,20 @@ def _check_names(component: Any, given: Mapping[str, Any], fields: Mapping[str, 
         if name not in fields:
             known = ", ".join(fields) or "none"
             raise ConfigError(
-                f"{key}.{name} = {_shown(value)}: {component.__name__} has no such field; it knows: {known}"
+                f"{_below(key, name)} = {_shown(value)}: {component.__name__} has no such field; it knows: {known}"
                 + _suggestion(str(name), fields)
             )
     for name, field in fields.items():
         if given.get(name, MISSING if _required(field) else None) == MISSING:
-            raise ConfigError(f"{key}.{name} is missing: {component.__name__} needs it ({_written(field)})")
+            raise ConfigError(
+                f"{_below(key, name, field)} is missing: {component.__name__} needs it ({_written(field)})"
+            )
+
+
+def _below(key: str, name: str, field: dataclasses.Field[Any] | None = None) -> str:
+    """The key of a field of the component at ``key``."""
+    elsewhere = field.metadata.get("key") if field is not None else None
+    return str(elsewhere or (f"{key}.{name}" if key else name))
 
 
 def _value(field: dataclasses.Field[Any], hint: Any, value: Any, key: str) -> Any:

@@ -7,6 +7,8 @@ from typing import Literal
 
 from kvrelay.core.errors import ConfigError
 
+LEAST_RESAMPLES = 100
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunSettings:
@@ -26,7 +28,7 @@ class RunSettings:
     score_references: bool = True
     choice_by: Literal["answer", "texts"] = "answer"
     decode_batch_rows: int = 16
-    max_history_tokens: int | None = None
+    max_history_tokens: int | None = field(default=None, metadata={"key": "dataset.max_history_tokens"})
     only_positions: dict[str, list[str]] = field(default_factory=dict)
     only_selectors: dict[str, list[str]] = field(default_factory=dict)
     gate: bool = True
@@ -34,9 +36,49 @@ class RunSettings:
     stamps: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        for key in ("limit", "max_new_tokens", "decode_batch_rows", "max_history_tokens"):
-            value = getattr(self, key)
+        counts = {
+            "limit": self.limit,
+            "max_new_tokens": self.max_new_tokens,
+            "decode_batch_rows": self.decode_batch_rows,
+            "dataset.max_history_tokens": self.max_history_tokens,
+        }
+        for key, value in counts.items():
             if value is not None and value < 1:
                 raise ConfigError(f"{key} = {value}: wanted at least 1 (key: {key})")
-        if not self.name or "/" in self.name:
+        if self.name in ("", ".", "..") or "/" in self.name or "\0" in self.name:
             raise ConfigError(f"name = {self.name!r}: wanted a plain name for the experiment's folder (key: name)")
+        if not self.out.strip() or "\0" in self.out:
+            raise ConfigError(f"out = {self.out!r}: wanted a folder for the results (key: out, or OUT= for make)")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StageSettings:
+    """What one call of the command does: which stages, or only a plan; and the user's own records, if any."""
+
+    stages: tuple[Literal["run", "judge", "report"], ...] = ("run", "judge", "report")
+    dry_run: bool = False
+    data: str | None = None
+
+    def __post_init__(self) -> None:
+        if not self.stages:
+            raise ConfigError("stages = []: nothing is to be done; wanted some of run, judge, report (key: stages)")
+        if self.data is not None and not self.data.strip():
+            raise ConfigError("data is empty; wanted a file or folder of records, or null (key: data, DATA= for make)")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReportSettings:
+    """``baseline`` is the position that the others are compared with; ``seed`` draws the bootstrap's resamples."""
+
+    baseline: str = "original"
+    resamples: int = 10_000
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.resamples < LEAST_RESAMPLES:
+            raise ConfigError(
+                f"report.resamples = {self.resamples}: a 95 % interval wants at least {LEAST_RESAMPLES} "
+                "(key: report.resamples)"
+            )
+        if self.seed < 0:
+            raise ConfigError(f"report.seed = {self.seed}: wanted 0 or more (key: report.seed)")

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from kvrelay.core.errors import DataError
+
+_INT = re.compile(r"-?[0-9]{1,18}")
+"""What a CSV file may give for an int; longer numbers count nothing that exists."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +42,7 @@ class Fields:
     def integer(self, key: str) -> int:
         """An int, or the digits of one, as a CSV file has them."""
         value = self.any(key)
-        if isinstance(value, str) and value.strip().lstrip("-").isdecimal():
+        if isinstance(value, str) and _INT.fullmatch(value.strip()):
             return int(value)
         if isinstance(value, bool) or not isinstance(value, int):
             raise self.error(key, f"is {value!r} ({_kind(value)}), wanted an int")

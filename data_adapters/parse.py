@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, NoReturn, TextIO
 
 from data_adapters.fields import Fields
 from kvrelay.core.errors import AssetError, DataError
@@ -17,7 +17,16 @@ CHUNK_CHARS = 1 << 22
 """Characters read at once; a record may be longer."""
 
 _SPACE = re.compile(r"\s*")
-_DECODER = json.JSONDecoder()
+
+
+def _refuse(constant: str) -> NoReturn:
+    """NaN and Infinity, which Python would read as numbers."""
+    raise ValueError(f"{constant} is no number of JSON")
+
+
+_DECODER = json.JSONDecoder(parse_constant=_refuse)
+_UNREADABLE = (ValueError, RecursionError)
+"""What the decoder raises: also for a number of thousands of digits, and for a hundred thousand open brackets."""
 _TAIL_CHARS = 16
 """An error this near to the end of what was read may only mean that the rest is not read yet."""
 
@@ -103,8 +112,10 @@ def _array(path: Path, window: _Window) -> Iterator[Fields]:
         where = f"{path}: record {index}"
         try:
             value = window.value()
-        except json.JSONDecodeError as error:
-            raise DataError(f"{where}: not valid JSON ({error.msg}); the file may be cut off") from error
+        except UnicodeDecodeError:
+            raise
+        except _UNREADABLE as error:
+            raise DataError(f"{where}: not valid JSON ({_reason(error)}); the file may be cut off") from error
         yield _object(where, value)
         index += 1
         follows = window.peek()
@@ -123,10 +134,16 @@ def _lines(path: Path) -> Iterator[Fields]:
                 continue
             where = f"{path}: line {number}"
             try:
-                value = json.loads(line)
-            except json.JSONDecodeError as error:
-                raise DataError(f"{where}: not valid JSON ({error.msg}); the line may be cut off") from error
+                value = _DECODER.decode(line)
+            except _UNREADABLE as error:
+                raise DataError(f"{where}: not valid JSON ({_reason(error)}); the line may be cut off") from error
             yield _object(where, value)
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, RecursionError):
+        return "brackets within brackets without end"
+    return error.msg if isinstance(error, json.JSONDecodeError) else str(error).partition(";")[0]
 
 
 def _parquet(path: Path) -> Iterator[Fields]:

@@ -84,7 +84,8 @@ class PersonaMem:
         beside = sorted(questions.parent.glob("shared_contexts*.jsonl"))
         size = next((size for size in FILE_SIZES if f"_{size}" in questions.name), "")
         contexts = next((path for path in beside if f"_{size}" in path.name), None) or next(iter(beside), None)
-        return {"path": str(questions), **({"contexts_path": str(contexts)} if contexts else {})}
+        found = {"path": questions, "contexts_path": contexts, "size": size}
+        return {name: str(value) for name, value in found.items() if value}
 
     def examples(self, count_tokens: CountTokens) -> Iterator[Example]:
         """Yield the questions, history by history; lengths in tokens play no part. Raises `DataError`."""

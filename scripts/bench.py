@@ -15,7 +15,7 @@ from omegaconf import DictConfig, OmegaConf
 # Before torch starts its threads: ones that spin while they wait make a busy machine several times slower.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
-from kvrelay.core.errors import ConfigError, KVRelayError
+from kvrelay.core.errors import ConfigError
 from kvrelay.run.provenance import provenance
 from kvrelay.run.store import write_atomic
 
@@ -39,12 +39,10 @@ def run_bench(config: Any) -> Path:
 @hydra.main(version_base=None, config_path="../conf", config_name="bench")
 def main(config: DictConfig) -> None:
     """One benchmark."""
-    try:
-        run_bench(OmegaConf.to_container(config, resolve=True))
-    except KVRelayError as error:
-        sys.stderr.write(f"\n{type(error).__name__}: {error}\n")
-        sys.exit(error.exit_code)
+    run_bench(OmegaConf.to_container(config, resolve=True))
 
 
 if __name__ == "__main__":
-    main()
+    from command import call
+
+    call(main)

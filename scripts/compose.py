@@ -4,27 +4,27 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from kvrelay.core.errors import ConfigError, DataError, IncompleteError
+from kvrelay.core.errors import AssetError, ConfigError, DataError, IncompleteError
 from kvrelay.judging.protocol import Judge
 from kvrelay.judging.stage import is_final, judge_records
 from kvrelay.report.write import write_report
 from kvrelay.run.build import build, build_group
 from kvrelay.run.experiment import Experiment, print_plan
 from kvrelay.run.progress import Progress
-from kvrelay.run.settings import RunSettings
-from kvrelay.run.store import read_plans, read_records, read_verdicts, verdict_appender
+from kvrelay.run.settings import ReportSettings, RunSettings, StageSettings
+from kvrelay.run.store import claim_folder, read_plans, read_records, read_verdicts, verdict_appender
 
-STAGES = ("run", "judge", "report")
 GROUPS = frozenset({"model", "dataset", "selector", "retention", "position", "judge"})
 SCRIPT_KEYS = frozenset({"data", "stages", "dry_run", "report"})
 SAMPLING = frozenset({"limit", "per_conversation"})
 """What makes a data set's config a published sample; a user's own file is read whole."""
-DATASET_CONFIGS = Path(__file__).resolve().parent.parent / "conf" / "dataset"
+CONF = Path(__file__).resolve().parent.parent / "conf"
 
 
 def say(line: str) -> None:
@@ -34,41 +34,76 @@ def say(line: str) -> None:
 
 def compose_run(config: Any) -> int:
     """Run the stages that ``stages`` names. Returns the exit status; raises for everything that stops a run early."""
+    asked, report = _stage_settings(config), _report_settings(config)
     _, experiment, judges = compose(config)
-    if config["dry_run"]:
+    if asked.dry_run:
         print_plan(experiment)
         return 0
-    stages = _stages(config["stages"])
     status = 0
-    if "judge" in stages:
+    if "judge" in asked.stages:
         for judge in judges.values():
             judge.check()
-    if "run" in stages:
-        try:
-            experiment.run(say)
-        except IncompleteError as error:
-            say(f"{error}")
-            status = error.exit_code
-    if "judge" in stages:
+    if "run" in asked.stages:
+        status = _run(experiment)
+    else:
+        _require_results(experiment)
+    if "judge" in asked.stages:
         _judge(experiment.folder, judges)
-    if "report" in stages:
-        return max(status, _report(experiment.folder, config["report"]))
+    if "report" in asked.stages:
+        return max(status, _report(experiment.folder, report))
     return status
 
 
 def compose(config: Any) -> tuple[RunSettings, Experiment, dict[str, Judge]]:
     """Settings, experiment and judges, every key checked."""
-    dataset = dict(config["dataset"])
+    config = {**dict.fromkeys(GROUPS), **config}
+    asked = _stage_settings(config)
+    dataset = dict(config["dataset"] or {})
     plain = {key: value for key, value in config.items() if key not in GROUPS | SCRIPT_KEYS}
-    target = f"{RunSettings.__module__}.{RunSettings.__qualname__}"
     plain["max_history_tokens"] = dataset.pop("max_history_tokens", None)
-    settings: RunSettings = build({"_target_": target, **plain}, "config")
-    if config["data"] is not None:
-        dataset = recognised(str(config["data"]))
+    settings: RunSettings = _built(RunSettings, plain)
+    _check_names(config, settings, _report_settings(config))
+    if asked.data is not None:
+        dataset = recognised(asked.data)
     composed = {**config, "dataset": {name: _limited(part, settings.limit) for name, part in dataset.items()}}
-    judges: dict[str, Judge] = build_group(config["judge"], "judge")
+    judged = config["judge"] or "judge" in asked.stages
+    judges: dict[str, Judge] = build_group(config["judge"], "judge") if judged else {}
     experiment = Experiment(composed, settings, tuple(judge.id for judge in judges.values()))
     return settings, experiment, judges
+
+
+def _stage_settings(config: Mapping[str, Any]) -> StageSettings:
+    given = {key: config[key] for key in ("stages", "dry_run", "data") if key in config}
+    settings: StageSettings = _built(StageSettings, given)
+    return settings
+
+
+def _report_settings(config: Mapping[str, Any]) -> ReportSettings:
+    given = config.get("report")
+    if not isinstance(given, Mapping):
+        raise ConfigError(f"report = {given!r}: wanted a mapping with baseline, resamples and seed (key: report)")
+    settings: ReportSettings = _built(ReportSettings, given, "report")
+    return settings
+
+
+def _built(kind: type, given: Mapping[str, Any], key: str = "") -> Any:
+    return build({"_target_": f"{kind.__module__}.{kind.__qualname__}", **given}, key)
+
+
+def _check_names(config: Mapping[str, Any], settings: RunSettings, report: ReportSettings) -> None:
+    """Settings may speak of parts that are not composed here, but not of ones that nobody knows: those are misspelt."""
+    spoken_of = [
+        ("position", "report.baseline", [report.baseline]),
+        ("selector", "only_positions", list(settings.only_positions)),
+        ("position", "only_selectors", list(settings.only_selectors)),
+        *(("position", f"only_positions.{name}", said) for name, said in settings.only_positions.items()),
+        *(("selector", f"only_selectors.{name}", said) for name, said in settings.only_selectors.items()),
+    ]
+    for group, key, names in spoken_of:
+        known = {path.stem for path in (CONF / group).glob("*.yaml")} | set(config[group] or ())
+        for name in set(names) - known:
+            wanted = ", ".join(sorted(known))
+            raise ConfigError(f"{key} names the {group} {name!r}; wanted one of {wanted} (key: {key})")
 
 
 def recognised(path: str) -> dict[str, Any]:
@@ -76,7 +111,7 @@ def recognised(path: str) -> dict[str, Any]:
     if not Path(path).exists():
         raise DataError(f"data = {path}: there is no such file or folder (key: data, or DATA= for make)")
     found: dict[str, Any] = {}
-    for file in sorted(DATASET_CONFIGS.glob("*.yaml")):
+    for file in sorted((CONF / "dataset").glob("*.yaml")):
         for name, part in yaml.safe_load(file.read_text(encoding="utf-8")).items():
             located = _adapter(part).located(Path(path))
             if located is not None:
@@ -110,11 +145,23 @@ def _limited(part: Mapping[str, Any], limit: int | None) -> dict[str, Any]:
     return {**part, "limit": limit if own is None else min(limit, own)}
 
 
-def _stages(given: Any) -> list[str]:
-    unknown = [stage for stage in given if stage not in STAGES]
-    if unknown:
-        raise ConfigError(f"stages = {given}: {unknown[0]!r} is unknown; wanted some of {', '.join(STAGES)}")
-    return list(given)
+def _run(experiment: Experiment) -> int:
+    try:
+        experiment.run(say)
+    except IncompleteError as error:
+        say(f"{error}")
+        return error.exit_code
+    return 0
+
+
+def _require_results(experiment: Experiment) -> None:
+    """Judging and reporting alone need a run's results, in a folder of this experiment."""
+    if not read_plans(experiment.folder):
+        raise AssetError(
+            f"{experiment.folder} holds no run of experiment {experiment.settings.name!r}; run it first, "
+            "or point to its folder (keys: stages, out, name)"
+        )
+    claim_folder(experiment.folder, experiment.settings.name)
 
 
 def _judge(folder: Path, judges: Mapping[str, Judge]) -> None:
@@ -138,16 +185,15 @@ def _judge(folder: Path, judges: Mapping[str, Judge]) -> None:
         )
 
 
-def _report(folder: Path, settings: Mapping[str, Any]) -> int:
+def _report(folder: Path, settings: ReportSettings) -> int:
     table = folder / "report" / "table1.md"
     status = 0
     try:
-        table = write_report(
-            folder, baseline=settings["baseline"], seed=settings["seed"], resamples=settings["resamples"]
-        )
+        table = write_report(folder, **asdict(settings))
     except IncompleteError as error:
         say(f"{error}")
         status = error.exit_code
     sys.stdout.write(table.read_text(encoding="utf-8"))
     sys.stdout.write(f"\n{table}\n")
+    sys.stdout.flush()
     return status

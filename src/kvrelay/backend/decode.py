@@ -43,10 +43,14 @@ class Asked:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """One row's answer. ``reference_nll`` in nats a token; ``option_logprobs`` in the order of the options."""
+    """One row's answer. ``reference_nll`` in nats a token; ``option_logprobs`` in the order of the options.
+
+    ``finite`` is false where a token was chosen from logits that are no numbers, so that the answer is none.
+    """
 
     token_ids: tuple[int, ...]
     stopped_by_eos: bool
+    finite: bool
     reference_nll: float | None
     option_logprobs: tuple[float, ...]
     question_s: float
@@ -66,12 +70,13 @@ def answer_rows(model: CausalModel, rows: Sequence[KVCache], asked: Asked) -> li
     options = batch.option_logprobs(first_logits, asked)
     batch.forget(kept)
     asked_at = time.perf_counter()
-    tokens, eos = batch.greedy(first_logits, asked.max_new_tokens)
+    tokens, eos, finite = batch.greedy(first_logits, asked.max_new_tokens)
     ended = time.perf_counter()
     return [
         Answer(
             token_ids=tuple(tokens[row]),
             stopped_by_eos=eos[row],
+            finite=finite[row],
             reference_nll=None if nll is None else float(nll[row]),
             option_logprobs=tuple(options[row].tolist()) if options is not None else (),
             question_s=asked_at - started,
@@ -131,23 +136,30 @@ class _Batch:
         self.forget(kept)
         return first_logits.new_zeros(len(self.next_B)) if nll is None else -nll
 
-    def greedy(self, first_logits: Tensor, limit: int) -> tuple[list[list[int]], list[bool]]:
-        """Most likely tokens until EOS (left out of the answer) or the limit; ties go to the lower token id."""
+    def greedy(self, first_logits: Tensor, limit: int) -> tuple[list[list[int]], list[bool], list[bool]]:
+        """Most likely tokens until EOS (left out of the answer) or the limit; ties go to the lower token id.
+
+        Per row: tokens, whether EOS ended them, whether all of them were chosen from finite logits. NaN is the largest
+        for torch, so that the chosen logit is finite only where all are.
+        """
         n_rows = first_logits.shape[0]
         tokens: list[list[int]] = [[] for _ in range(n_rows)]
-        ended = [False] * n_rows
+        ended, finite = [False] * n_rows, [True] * n_rows
         logits = first_logits
         for step in range(limit):
             chosen = logits.argmax(-1)
-            for row, token in enumerate(chosen.tolist()):
-                if not ended[row] and token in self.model.eos_ids:
-                    ended[row] = True
-                elif not ended[row]:
+            sound = logits.gather(-1, chosen[:, None])[:, 0].isfinite()
+            for row, (token, is_sound) in enumerate(zip(chosen.tolist(), sound.tolist(), strict=True)):
+                if ended[row]:
+                    continue
+                finite[row] &= is_sound
+                ended[row] = token in self.model.eos_ids
+                if not ended[row]:
                     tokens[row].append(token)
             if all(ended) or step == limit - 1:
                 break
             logits = self.model.logits(self.read(chosen[:, None])[:, -1])
-        return tokens, ended
+        return tokens, ended, finite
 
 
 def _shared_prefix(options: Sequence[Sequence[int]]) -> int:

@@ -53,6 +53,12 @@ def check_gate(model: CausalModel, expected_scaling: float | None = None, seed: 
     """Run all checks; `InvariantError` names the first that fails and by how much."""
     checks = [*_scaling(model, expected_scaling), *_Probe(model, seed).checks()]
     for check in checks:
+        if not math.isfinite(check.difference):
+            raise InvariantError(
+                f"model {model.facts.name} fails its gate at {check.name!r}: its logits are not finite. Either it "
+                f"overflows {model.facts.dtype} (key: model.{model.facts.name}.dtype; bfloat16 and float32 reach "
+                "further), or its weights or rotary settings are broken (keys: model.*.source, model.*.rope_parameters)"
+            )
         if not check.passed:
             raise InvariantError(
                 f"model {model.facts.name} fails its gate at {check.name!r}: difference {check.difference:.3g}, "

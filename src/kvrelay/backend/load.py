@@ -6,23 +6,28 @@ import copy
 import importlib.util
 import json
 import logging
+import re
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
 import torch
-from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
+from transformers import AutoConfig, AutoTokenizer
 from transformers.utils import logging as transformers_logging
 
 from kvrelay.backend.attention import ATTENTION_NAME, register_attention
 from kvrelay.backend.model import CausalModel, ModelFacts
 from kvrelay.backend.scope import refuse_out_of_scope, rope_parameters
 from kvrelay.backend.tiny import SEEDED, seeded_folder
-from kvrelay.core.errors import AssetError, ConfigError
+from kvrelay.backend.weights import read_weights, written_once
+from kvrelay.core.errors import AssetError, ConfigError, KVRelayError
 from kvrelay.core.rope import RotarySpec
 
 log = logging.getLogger(__name__)
 CONVERTED = "converted"
+LEAST_RANGE = 16
+"""Positions without which not even the gate's text has room."""
 VOCABULARIES = ("tokenizer.json", "tokenizer.model", "vocab.json")
 """Looked for before transformers is asked, because some of its versions make an empty tokenizer up."""
 
@@ -52,9 +57,16 @@ class ModelSpec:
     cache_folder: str = "outputs/models"
 
     def __post_init__(self) -> None:
-        if self.device != "auto" and self.device.split(":")[0] not in ("cpu", "cuda", "mps"):
+        if not re.fullmatch(r"auto|cpu|mps|cuda(:\d+)?", self.device):
             raise ConfigError(
-                f"device {self.device!r} is unknown; wanted cpu, cuda, cuda:N or auto (key: model.*.device)"
+                f"device {self.device!r} is unknown; wanted cpu, cuda, cuda:N, mps or auto (key: model.*.device)"
+            )
+        if not self.source.strip():
+            raise ConfigError(f"model {self.name}: source is empty; wanted a folder or a hub id (key: model.*.source)")
+        if self.position_range is not None and self.position_range < LEAST_RANGE:
+            raise ConfigError(
+                f"model {self.name}: position_range is {self.position_range}; wanted at least {LEAST_RANGE} "
+                "(key: model.*.position_range)"
             )
 
     @property
@@ -117,10 +129,21 @@ def load_model(spec: ModelSpec) -> CausalModel:
     given: dict[str, Any] = {"config": config, "dtype": spec.torch_dtype, "attn_implementation": ATTENTION_NAME}
     if spec.device == "auto":
         given["device_map"] = "auto"
-    module = _try(spec, lambda: AutoModelForCausalLM.from_pretrained(folder, **given, **extra), "weights")
+    module = _try(spec, lambda: read_weights(folder, **given, **extra), "weights")
     if spec.device != "auto":
         module = module.to(spec.device)
     return wrap_model(module.eval(), facts_of(spec, config), _named_eos(spec))
+
+
+def check_device(spec: ModelSpec) -> None:
+    """Raise `ConfigError` for a device that this machine does not have. A plan can be made without it."""
+    kind, _, index = spec.device.partition(":")
+    count = torch.cuda.device_count()
+    if (kind == "cuda" and int(index or 0) >= count) or (kind == "mps" and not torch.backends.mps.is_available()):
+        raise ConfigError(
+            f"model {spec.name}: device {spec.device} is not here (this torch, {torch.__version__}, sees {count} CUDA "
+            f"devices); wanted cpu, auto or one that is (key: model.{spec.name}.device)"
+        )
 
 
 def wrap_model(module: Any, facts: ModelFacts, more_eos: tuple[int, ...] = ()) -> CausalModel:
@@ -144,8 +167,14 @@ def _eos_ids(module: Any) -> tuple[int, ...]:
 def _named_eos(spec: ModelSpec) -> tuple[int, ...]:
     if not spec.answer_eos:
         return ()
-    tokenizer = read_tokenizer(spec)
-    return tuple(int(tokenizer.convert_tokens_to_ids(token)) for token in spec.answer_eos)
+    known = read_tokenizer(spec).get_vocab()
+    unknown = [token for token in spec.answer_eos if token not in known]
+    if unknown:
+        raise ConfigError(
+            f"model {spec.name}: answer_eos names {unknown[0]!r}, which its tokenizer does not know as one token "
+            f"(key: model.{spec.name}.answer_eos)"
+        )
+    return tuple(known[token] for token in spec.answer_eos)
 
 
 def _stated_range(config: Any, parameters: dict[str, Any]) -> int:
@@ -178,14 +207,18 @@ def _raw_location(spec: ModelSpec) -> tuple[str, dict[str, Any]]:
     if spec.gguf_file:
         extra["gguf_file"] = spec.gguf_file
     if spec.source.startswith(SEEDED):
-        return str(seeded_folder(spec.source, spec.cache_folder)), extra
+        return str(_made(spec, lambda: seeded_folder(spec.source, spec.cache_folder))), extra
     if not spec.source.startswith("package:"):
         path = Path(spec.source).expanduser()
         if spec.source.startswith((".", "/", "~")) and not path.is_dir():
-            raise AssetError(f"model {spec.name}: folder {spec.source} does not exist (key: model.{spec.name}.source)")
+            what = "is no folder" if path.exists() else "does not exist"
+            raise AssetError(f"model {spec.name}: folder {spec.source} {what} (key: model.{spec.name}.source)")
         return (str(path) if path.is_dir() else spec.source), extra
     package = spec.source.removeprefix("package:")
-    found = importlib.util.find_spec(package)
+    try:
+        found = importlib.util.find_spec(package)
+    except (ImportError, ValueError):
+        found = None
     if found is None or not found.origin:
         raise AssetError(
             f"model {spec.name}: Python package {package} is not installed; run `make env` "
@@ -219,25 +252,28 @@ def _convert_gguf(spec: ModelSpec, folder: Path) -> None:
         given["quantization_config"] = GgufConfig(dequantize=True)
     except ImportError:
         log.debug("this transformers always dequantises GGUF files")
-    module = _try(spec, lambda: AutoModelForCausalLM.from_pretrained(source, dtype=torch.float32, **given), "weights")
+    module = _try(spec, lambda: read_weights(source, dtype=torch.float32, **given), "weights")
     tokenizer = _try(spec, lambda: AutoTokenizer.from_pretrained(source, **extra), "tokenizer")
-    partial = folder.with_name(f"{folder.name}.partial-{_process_tag()}")
-    module.save_pretrained(partial)
-    tokenizer.save_pretrained(partial)
-    _drop_quantisation(partial / "config.json")
+
+    def write(partial: Path) -> None:
+        module.save_pretrained(partial)
+        tokenizer.save_pretrained(partial)
+        _drop_quantisation(partial / "config.json")
+
+    _made(spec, lambda: written_once(folder, write))
+
+
+def _made(spec: ModelSpec, make: Callable[[], Any]) -> Any:
+    """Run what writes to the cache folder; a full or read-only disk becomes one `AssetError`."""
     try:
-        partial.rename(folder)
-    except OSError:
-        if not (folder / "config.json").is_file():
-            raise
-        log.debug("another process converted %s meanwhile", spec.gguf_file)
-
-
-def _process_tag() -> str:
-    import os
-    import uuid
-
-    return f"{os.getpid()}-{uuid.uuid4().hex[:6]}"
+        return make()
+    except KVRelayError:
+        raise
+    except Exception as error:  # safetensors has a class of its own for a full disk
+        raise AssetError(
+            f"model {spec.name}: cannot write its files to {spec.cache_folder}: {error}; make room there or choose "
+            f"another folder (key: model.{spec.name}.cache_folder)"
+        ) from error
 
 
 def _drop_quantisation(config_file: Path) -> None:
@@ -256,9 +292,14 @@ def _try(spec: ModelSpec, read: Any, what: str = "config") -> Any:
     """Run a transformers loader; whatever goes wrong becomes one `AssetError` that says what to do."""
     try:
         return read()
-    except (OSError, ValueError, KeyError, TypeError, ImportError, RuntimeError) as error:
-        reason = " ".join(str(error).split())[:300]
+    except Exception as error:  # a dozen unrelated classes: damaged JSON, torn safetensors, a hub out of reach
+        reason = " ".join(str(error).split())[:300].rstrip(".")
+        advice = (
+            f"Put the model in a local folder and set model.{spec.name}.source=FOLDER, or let this machine reach the "
+            "hub (HF_HUB_OFFLINE unset)"
+        )
+        if Path(weight_location(spec)).is_dir():
+            advice = f"Its files are damaged or do not belong together: copy them again (key: model.{spec.name}.source)"
         raise AssetError(
-            f"model {spec.name}: cannot read its {what} from {spec.source!r}: {reason}. Put the model in a local "
-            f"folder and set model.{spec.name}.source=FOLDER, or let this machine reach the hub (HF_HUB_OFFLINE unset)"
+            f"model {spec.name}: cannot read its {what} from {spec.source!r}: {reason}. {advice}"
         ) from error

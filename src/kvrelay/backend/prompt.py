@@ -48,6 +48,7 @@ class PromptRenderer:
             )
         self.tokenizer = tokenizer
         self.template = template
+        self._apply_template([{"role": "user", "content": "a"}])  # a broken template is told before any work
 
     def count(self, text: str) -> int:
         """Tokens of a text from data."""
@@ -138,7 +139,13 @@ class PromptRenderer:
     def _apply_template(self, messages: list[dict[str, str]]) -> str:
         if not self.template:
             return "".join(message["content"] for message in messages)
-        text: str = self.tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
+        try:
+            text: str = self.tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
+        except Exception as error:  # Jinja's classes, and whatever a template raises by itself
+            raise AssetError(
+                f"the model's chat template refuses these messages: {' '.join(str(error).split())}; "
+                "set model.*.chat_template=false, or mend the template in the model's folder (key: model.*.source)"
+            ) from error
         return text
 
     def _template_ids(self, text: str) -> list[int]:

@@ -8,6 +8,12 @@ from kvrelay.core.errors import UnsupportedModelError
 
 FAMILIES = frozenset({"llama", "qwen2", "qwen3"})
 EXACT_ROPE_TYPES = frozenset({"default", "linear", "llama3", "yarn"})
+ROPE_SETTINGS = {
+    "linear": ("factor",),
+    "yarn": ("factor",),
+    "llama3": ("factor", "low_freq_factor", "high_freq_factor", "original_max_position_embeddings"),
+}
+"""Without which a type means nothing; what else it takes has a default of its own."""
 
 
 def rope_parameters(config: Any) -> dict[str, Any]:
@@ -20,7 +26,7 @@ def refuse_out_of_scope(config: Any, name: str) -> None:
     """Raise `UnsupportedModelError` for a model whose states cannot be moved or repaired exactly."""
     for reason in (_family(config), _rope(config), _sliding(config), _other(config)):
         if reason:
-            raise UnsupportedModelError(f"model {name}: {reason} (key: model.*.source)")
+            raise UnsupportedModelError(f"model {name}: {reason} (keys: model.*.source, model.*.rope_parameters)")
 
 
 def _family(config: Any) -> str | None:
@@ -35,6 +41,9 @@ def _rope(config: Any) -> str | None:
     if "mrope_section" in parameters:
         return "M-RoPE gives a token several positions, so its key cannot be moved by one rotation"
     kind = parameters.get("rope_type", parameters.get("type", "default"))
+    missing = [setting for setting in ROPE_SETTINGS.get(kind, ()) if setting not in parameters]
+    if missing:
+        return f"rope_type {kind!r} wants {', '.join(missing)} beside it"
     if kind in EXACT_ROPE_TYPES:
         return None
     return (

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import uuid
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +20,7 @@ from transformers import (
     Qwen3ForCausalLM,
 )
 
+from kvrelay.backend.weights import written_once
 from kvrelay.core.errors import ConfigError
 
 SEEDED = "seeded:"
@@ -83,13 +82,12 @@ def seeded_folder(source: str, cache_folder: str) -> Path:
     family = source.removeprefix(SEEDED)
     folder = Path(cache_folder) / f"tiny-{family}"
     if not (folder / "config.json").is_file():
-        partial = folder.with_name(f"{folder.name}.partial-{os.getpid()}-{uuid.uuid4().hex[:6]}")
         tokenizer = byte_tokenizer()
-        tiny_model(tiny_config(family, len(tokenizer))).save_pretrained(partial)
-        tokenizer.save_pretrained(partial)
-        try:
-            partial.rename(folder)
-        except OSError:
-            if not (folder / "config.json").is_file():
-                raise
+        model = tiny_model(tiny_config(family, len(tokenizer)))
+
+        def write(partial: Path) -> None:
+            model.save_pretrained(partial)
+            tokenizer.save_pretrained(partial)
+
+        written_once(folder, write)
     return folder

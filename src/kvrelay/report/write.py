@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from kvrelay.core.errors import IncompleteError
+from kvrelay.core.errors import AssetError, ConfigError, IncompleteError
 from kvrelay.report.figures import forest
 from kvrelay.report.names import MEASURES
 from kvrelay.report.sources import commits, input_files
@@ -26,12 +26,18 @@ def main_table(folder: Path) -> Path:
 def write_report(folder: Path, *, baseline: str = "original", seed: int = 0, resamples: int = 10_000) -> Path:
     """Write ``folder``/report and return its main table.
 
-    ``folder`` is one experiment's: runs, records and verdicts. Raises `InvariantError` before anything is written if
-    arms of a pair differ in more than their positions, and `IncompleteError` after everything is written if an answer
-    is missing, failed or not judged.
+    ``folder`` is one experiment's: runs, records and verdicts. Before anything is written it raises `AssetError` for a
+    folder without a run, `ConfigError` where nothing stands at ``baseline`` and `InvariantError` if arms of a pair
+    differ in more than their positions; after everything is written, `IncompleteError` if an answer is missing,
+    failed or not judged.
     """
     sources = input_files(folder)
-    results = tidy(read_plans(folder), read_records(folder), read_verdicts(folder))
+    if not (plans := read_plans(folder)):
+        raise AssetError(
+            f"report: {folder} holds no run plan (runs/*.json); run the experiment first (keys: out, name)"
+        )
+    results = tidy(plans, read_records(folder), read_verdicts(folder))
+    _check_baseline(results, baseline)
     study = make(results, baseline=baseline, seed=seed, resamples=resamples, commits=commits(folder))
     main = main_table(folder)
     files = _files(study, sources)
@@ -41,6 +47,16 @@ def write_report(folder: Path, *, baseline: str = "original", seed: int = 0, res
         write_atomic(main.parent / name, data)
     _raise_if_incomplete(results, main)
     return main
+
+
+def _check_baseline(results: Results, baseline: str) -> None:
+    """One position alone is compared with nothing; several without the one to compare with are a typing error."""
+    positions = sorted(set(results.table["position"]))
+    if len(positions) > 1 and baseline not in positions:
+        raise ConfigError(
+            f"report.baseline = {baseline}: no answers stand at this position; wanted one of {', '.join(positions)} "
+            "(key: report.baseline)"
+        )
 
 
 def _files(study: Study, sources: dict[str, str]) -> dict[str, bytes | str]:

@@ -15,7 +15,7 @@ from typing import Any
 from kvrelay.backend.attention import ATTENTION_NAME
 from kvrelay.backend.fingerprint import model_fingerprint
 from kvrelay.backend.gate import GateCheck, check_gate
-from kvrelay.backend.load import ModelSpec, facts_of, load_model, read_config, read_tokenizer
+from kvrelay.backend.load import ModelSpec, check_device, facts_of, load_model, read_config, read_tokenizer
 from kvrelay.backend.model import CausalModel
 from kvrelay.backend.prompt import PromptRenderer
 from kvrelay.core.errors import IncompleteError
@@ -37,7 +37,7 @@ from kvrelay.run.store import (
     write_plan,
     write_provenance,
 )
-from kvrelay.run.work import HistoryWork, gather, planned_cells
+from kvrelay.run.work import HistoryWork, checked, gather, planned_cells
 from kvrelay.run.worker import Worker
 
 log = logging.getLogger(__name__)
@@ -81,6 +81,8 @@ class Experiment:
         claim_folder(self.folder, self.settings.name)
         records = read_records(self.folder)
         done = {key for key, record in records.items() if record.status == "ok" or not self.settings.retry_errors}
+        for spec in self.models.values():  # all of them, before the first one has run for hours
+            facts_of(spec, read_config(spec))
         facts = {name: self._model_science(spec) for name, spec in self.models.items()}
         stages = [stage for name in self.models for stage in self._stages(name, facts[name], done)]
         run_id = digest(
@@ -166,6 +168,9 @@ class Experiment:
             yield f"{apart} pairs were decoded in different batches, in half precision: cells were added later"
 
     def _work_off(self, stages: list[Stage], run_id: str) -> None:
+        for stage in stages:
+            if stage.missing_questions:
+                check_device(stage.spec)
         with record_appender(self.folder) as appender:
             progress = Progress(sum(stage.missing_questions for stage in stages), "questions")
             try:
@@ -210,7 +215,7 @@ class Experiment:
         spec = self.models[name]
         renderer = PromptRenderer(read_tokenizer(spec), template=spec.chat_template)
         for dataset, adapter in self.datasets.items():
-            examples = list(islice(adapter.examples(renderer.count), self.settings.limit))
+            examples = checked(islice(adapter.examples(renderer.count), self.settings.limit), dataset)
             cells = cells_of(name, model_science, dataset, self.parts, self.settings)
             work = gather(examples, cells, done)
             yield Stage(spec=spec, dataset=dataset, cells=cells, work=work, renderer=renderer)

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from kvrelay.core.errors import AssetError, ConfigError
-from kvrelay.run.appender import Appender, sync_folder, unwritten
+from kvrelay.run.appender import FULL, Appender, sync_folder, unwritten
 from kvrelay.run.lines import Record, checked, reason, utf8
 from kvrelay.run.record import SCHEMA_VERSION, Manifest, RunPlan, RunRecord, Verdict
 from kvrelay.run.shards import merge
@@ -136,6 +136,8 @@ def claim_folder(folder: Path, experiment: str) -> None:
         for name in FOLDERS:
             _try_write(folder / name)
     except (OSError, AssetError) as error:
+        if isinstance(error, OSError) and error.errno in FULL:
+            raise unwritten(folder, error) from error
         if isinstance(error, FileExistsError):
             error = NotADirectoryError(errno.ENOTDIR, "a file stands where a folder is wanted", error.filename)
         raise ConfigError(f"results cannot be written to {folder}: {error}; choose another (key: out)") from error

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from kvrelay.core.errors import DataError
 from kvrelay.core.example import Example
 from kvrelay.run.grid import GridCell, example_digest
 from kvrelay.run.record import PlannedCell
@@ -30,6 +31,20 @@ class HistoryWork:
     @property
     def missing(self) -> tuple[Item, ...]:
         return tuple(item for item in self.items if item.missing)
+
+
+def checked(examples: Iterable[Example], dataset: str) -> list[Example]:
+    """The examples of a data set. Raises `DataError` now for what a report would refuse when all answers are there."""
+    found: dict[str, Example] = {}
+    for example in examples:
+        if example.id in found:
+            raise DataError(f"data set {dataset}: the example id {example.id!r} comes twice (key: dataset.{dataset})")
+        if not example.cluster_id:
+            raise DataError(f"data set {dataset}: example {example.id!r} has no cluster_id; its adapter must give one")
+        found[example.id] = example
+    if not found:
+        raise DataError(f"data set {dataset} gives no questions; wanted at least one (key: dataset.{dataset})")
+    return list(found.values())
 
 
 def gather(examples: Iterable[Example], cells: Sequence[GridCell], done: Collection[str]) -> list[HistoryWork]:

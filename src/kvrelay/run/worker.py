@@ -61,34 +61,41 @@ class Worker:
 
     def serve(self, work: HistoryWork) -> Iterator[list[RunRecord]]:
         """Records of one history, a list an example. What fails is a record with its error; the rest goes on."""
-        items = work.missing
         started = time.perf_counter()
+        ready: list[tuple[Item, Example, Prompt]] = []
+        for item in work.missing:
+            try:
+                ready.append((item, *self._prompt(item.example)))
+            except Exception as error:
+                yield self._failures(item, error)
+        if not ready:
+            return
         try:
-            prompts = [self._prompt(item.example) for item in items]
-            prefilled = self._prefill(prompts[0], items, work.history_id)
+            prefilled = self._prefill(ready[0][2], [item for item, *_ in ready], work.history_id)
         except Exception as error:
-            for item in items:
-                yield [self._failed(item, cell, error) for cell in item.missing]
+            yield from (self._failures(item, error) for item, *_ in ready)
             return
         prefill_s = time.perf_counter() - started
         memo: dict[tuple[str, str, str], Kept] = {}
-        for item, prompt in zip(items, prompts, strict=True):
+        for item, example, prompt in ready:
             try:
-                yield self._answer(item, prompt, prefilled, memo, prefill_s)
+                yield self._answer(item, example, prompt, prefilled, memo, prefill_s)
             except Exception as error:
-                yield [self._failed(item, cell, error) for cell in item.missing]
+                yield self._failures(item, error)
 
     def _prompt(self, example: Example) -> tuple[Example, Prompt]:
         if self.trimmer is not None:
             example = self.trimmer(example)
-        return example, self.renderer.render(example)
-
-    def _prefill(self, first: tuple[Example, Prompt], items: Sequence[Item], history_id: str) -> PrefilledHistory:
-        example, prompt = first
+        prompt = self.renderer.render(example)
         if prompt.text.n_history == 0:
             raise DataError(f"example {example.id} has an empty history; there is nothing to select from")
-        needs = {need for item in items for cell in self._decoded(item) for need in cell.selector.needs}
+        if not prompt.question.token_ids:
+            raise DataError(f"example {example.id} has an empty question, and the prompt no template; nothing is asked")
         self._check_range(example, prompt)
+        return example, prompt
+
+    def _prefill(self, prompt: Prompt, items: Sequence[Item], history_id: str) -> PrefilledHistory:
+        needs = {need for item in items for cell in self._decoded(item) for need in cell.selector.needs}
         return prefill(self.model, self.model.row(prompt.prefilled_ids), prompt.text, history_id, needs)
 
     def _check_range(self, example: Example, prompt: Prompt) -> None:
@@ -96,10 +103,16 @@ class Worker:
         reached = prompt.text.n_prefilled + self.reach + room
         limit = self.model.facts.position_range
         if reached > limit:
+            fits = limit - reached + prompt.text.n_history - SLACK
+            advice = f"set dataset.max_history_tokens={fits} or lower"
+            if fits < 1:
+                advice = (
+                    f"no history would fit beside a question of {len(prompt.question.token_ids)} tokens: lower "
+                    "max_new_tokens or take a model of longer range (keys: max_new_tokens, model)"
+                )
             raise PositionError(
                 f"example {example.id}: {prompt.text.n_prefilled} history tokens + {room} for question and answer "
-                f"+ {self.reach} of shift reach position {reached}, but {self.model.facts.name} has {limit}; "
-                f"set dataset.max_history_tokens={max(1, limit - reached + prompt.text.n_history - SLACK)} or lower"
+                f"+ {self.reach} of shift reach position {reached}, but {self.model.facts.name} has {limit}; {advice}"
             )
 
     def _asked(self, example: Example, prompt: Prompt) -> Asked:
@@ -108,6 +121,11 @@ class Worker:
         if scored and not example.notes.get("rubric"):
             references = self.renderer.data_ids(example.references[0])
         by_texts = self._by_texts(example)
+        if by_texts and not all(choice.text.strip() for choice in example.choices):
+            raise DataError(
+                f"example {example.id} has a reply without text, whose likelihood means nothing; mend the record "
+                "or set choice_by=answer"
+            )
         options = [choice.text if by_texts else f"({choice.label})" for choice in example.choices]
         return Asked(
             question_ids=prompt.question.token_ids,
@@ -129,13 +147,12 @@ class Worker:
     def _answer(
         self,
         item: Item,
-        given: tuple[Example, Prompt],
+        example: Example,
+        prompt: Prompt,
         prefilled: PrefilledHistory,
         memo: dict[tuple[str, str, str], Kept],
         prefill_s: float,
     ) -> list[RunRecord]:
-        example, prompt = given
-        self._check_range(example, prompt)
         cells = self._decoded(item)
         needs: set[Need] = {need for cell in cells for need in cell.selector.needs}
         seen = observe_question(self.model, prefilled, prompt.question, needs)
@@ -146,20 +163,30 @@ class Worker:
                 rows.append(self._row(cell, self._kept(cell, seen, prompt, memo), prompt, example))
             except Exception as error:
                 records.append(self._failed(item, cell, error))
-        asked = self._asked(example, prompt)
         for batch in batches(rows, self.settings.decode_batch_rows):
-            answers = answer_rows(self.model, [row.cache for row in batch], asked)
-            composition = digest([[row.cell.cell.label for row in batch], str(self.model.dtype)])
-            for row, answer in zip(batch, answers, strict=True):
-                record = self._record(item, row, example, prompt, answer)
-                timings = replace_timings(record.timings, prefill_s, answer)
-                records.append(
-                    record.model_copy(
-                        update={"batch_sha256": composition, "batch_rows": len(batch), "timings": timings}
-                    )
-                )
+            try:
+                records += self._decode(item, batch, example, prompt, prefill_s)
+            except Exception as error:
+                records += [self._failed(item, row.cell, error) for row in batch]
         missing = {cell.key(item.sha256) for cell in item.missing}
         return [record for record in records if record.key in missing]
+
+    def _decode(
+        self, item: Item, batch: Sequence[Row], example: Example, prompt: Prompt, prefill_s: float
+    ) -> list[RunRecord]:
+        answers = answer_rows(self.model, [row.cache for row in batch], self._asked(example, prompt))
+        composition = digest([[row.cell.cell.label for row in batch], str(self.model.dtype)])
+        records = []
+        for row, answer in zip(batch, answers, strict=True):
+            try:
+                record = self._record(item, row, example, prompt, answer)
+            except Exception as error:
+                records.append(self._failed(item, row.cell, error))
+                continue
+            timings = replace_timings(record.timings, prefill_s, answer)
+            update = {"batch_sha256": composition, "batch_rows": len(batch), "timings": timings}
+            records.append(record.model_copy(update=update))
+        return records
 
     def _kept(
         self, cell: GridCell, prefilled: PrefilledHistory, prompt: Prompt, memo: dict[tuple[str, str, str], Kept]
@@ -193,9 +220,10 @@ class Worker:
         return self._table
 
     def _record(self, item: Item, row: Row, example: Example, prompt: Prompt, answer: Answer) -> RunRecord:
-        if not all(map(math.isfinite, [answer.reference_nll or 0.0, *answer.option_logprobs])):
+        if not answer.finite or not all(map(math.isfinite, [answer.reference_nll or 0.0, *answer.option_logprobs])):
             raise InvariantError(
-                f"{row.cell.cell.label}: log-likelihoods are not finite; the model overflows its dtype"
+                f"the model's logits are not finite, so that this is no answer: it overflows {self.model.facts.dtype}, "
+                f"or its weights are damaged (keys: model.{self.model.facts.name}.dtype, .source)"
             )
         selection = row.kept.selection
         labels = [choice.label for choice in example.choices]
@@ -253,6 +281,9 @@ class Worker:
             status="error",
             max_new_tokens=self.settings.max_new_tokens,
         )
+
+    def _failures(self, item: Item, error: Exception) -> list[RunRecord]:
+        return [self._failed(item, cell, error) for cell in item.missing]
 
     def _failed(self, item: Item, cell: GridCell, error: Exception) -> RunRecord:
         message = " ".join(str(error).split())[:2000]

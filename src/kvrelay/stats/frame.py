@@ -181,11 +181,17 @@ def _choice(record: RunRecord) -> bool | None:
 
 
 def _typed(rows: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
-    table = pd.DataFrame(rows, columns=[*_TEXT, *_NUMBERS, *_OUTCOMES])
+    sound = [{name: _storable(value) for name, value in row.items()} for row in rows]
+    table = pd.DataFrame(sound, columns=[*_TEXT, *_NUMBERS, *_OUTCOMES])
     table[_TEXT] = table[_TEXT].fillna("").astype(str)
     table[_NUMBERS] = table[_NUMBERS].astype("float64")
     table[_OUTCOMES] = table[_OUTCOMES].astype("boolean")
     return table.sort_values([*CELL, "example_id", "key"], kind="stable", ignore_index=True)
+
+
+def _storable(value: Any) -> Any:
+    """Lone surrogates, which no column of text can hold, as their escapes: ids stay apart from each other."""
+    return value.encode("utf-8", "backslashreplace").decode() if isinstance(value, str) else value
 
 
 def _check_ids(table: pd.DataFrame) -> None:

@@ -1,4 +1,4 @@
-"""Bad input on the whole path: one clear error that names its key, or exact work all the same; nothing scored wrongly."""
+"""Bad input on the whole path: one clear error that names its key, or exact work; nothing is scored wrongly."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_an_array_that_is_cut_off_is_named(tmp_path: Path) -> None:
 
 
 def test_odd_but_legal_records_are_answered(tmp_path: Path) -> None:
-    """Repeated session ids, a whole-number answer, an empty session, text like special tokens, right-to-left text, NUL."""
+    """Repeated session ids, a number as answer, an empty session, text like special tokens, right-to-left text, NUL."""
     sessions = [
         [
             {

@@ -24,12 +24,13 @@ def main(config: DictConfig) -> None:
     from command import told
 
     with told():
-        from compose import compose_run
+        settings = OmegaConf.to_container(config, resolve=True)
+        from compose import compose_run  # late: torch takes its time, and a misspelt key should not
 
         logging.basicConfig(level=logging.WARNING, format="%(message)s", stream=sys.stderr)
         for ours in ("kvrelay", "data_adapters", "judges"):
             logging.getLogger(ours).setLevel(logging.INFO)
-        status = compose_run(OmegaConf.to_container(config, resolve=True))
+        status = compose_run(settings)
     if status:
         sys.exit(status)
 

@@ -265,6 +265,7 @@ def _convert_gguf(spec: ModelSpec, folder: Path) -> None:
 
 def _made(spec: ModelSpec, make: Callable[[], Any]) -> Any:
     """Run what writes to the cache folder; a full or read-only disk becomes one `AssetError`."""
+    _quietly()
     try:
         return make()
     except KVRelayError:
@@ -292,14 +293,23 @@ def _try(spec: ModelSpec, read: Any, what: str = "config") -> Any:
     """Run a transformers loader; whatever goes wrong becomes one `AssetError` that says what to do."""
     try:
         return read()
+    except KVRelayError:
+        raise
     except Exception as error:  # a dozen unrelated classes: damaged JSON, torn safetensors, a hub out of reach
         reason = " ".join(str(error).split())[:300].rstrip(".")
-        advice = (
-            f"Put the model in a local folder and set model.{spec.name}.source=FOLDER, or let this machine reach the "
-            "hub (HF_HUB_OFFLINE unset)"
-        )
-        if Path(weight_location(spec)).is_dir():
-            advice = f"Its files are damaged or do not belong together: copy them again (key: model.{spec.name}.source)"
         raise AssetError(
-            f"model {spec.name}: cannot read its {what} from {spec.source!r}: {reason}. {advice}"
+            f"model {spec.name}: cannot read its {what} from {spec.source!r}: {reason}. {_advice(spec)}"
         ) from error
+
+
+def _advice(spec: ModelSpec) -> str:
+    """What to do about files that cannot be read, by where they lie: made here, given by the user, or on the hub."""
+    kept = Path(_located(spec)[0])
+    if kept.is_dir() and (spec.source.startswith(SEEDED) or kept == _conversion_folder(spec)):
+        return f"Delete {kept}: it is made again by itself (key: model.{spec.name}.cache_folder)"
+    if kept.is_dir():
+        return f"Its files are damaged or do not belong together: copy them again (key: model.{spec.name}.source)"
+    return (
+        f"Put the model in a local folder and set model.{spec.name}.source=FOLDER, or let this machine reach the hub "
+        "(HF_HUB_OFFLINE unset)"
+    )

@@ -9,12 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from command import CONF
 
 from kvrelay.core.errors import AssetError, ConfigError, DataError, IncompleteError
 from kvrelay.judging.protocol import Judge
 from kvrelay.judging.stage import is_final, judge_records
-from kvrelay.report.write import write_report
-from kvrelay.run.build import build, build_group
+from kvrelay.report.write import main_table, write_report
+from kvrelay.run.build import build, build_group, component
 from kvrelay.run.experiment import Experiment, print_plan
 from kvrelay.run.progress import Progress
 from kvrelay.run.settings import ReportSettings, RunSettings, StageSettings
@@ -24,7 +25,6 @@ GROUPS = frozenset({"model", "dataset", "selector", "retention", "position", "ju
 SCRIPT_KEYS = frozenset({"data", "stages", "dry_run", "report"})
 SAMPLING = frozenset({"limit", "per_conversation"})
 """What makes a data set's config a published sample; a user's own file is read whole."""
-CONF = Path(__file__).resolve().parent.parent / "conf"
 
 
 def say(line: str) -> None:
@@ -113,7 +113,9 @@ def recognised(path: str) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for file in sorted((CONF / "dataset").glob("*.yaml")):
         for name, part in yaml.safe_load(file.read_text(encoding="utf-8")).items():
-            located = _adapter(part).located(Path(path))
+            # an adapter that makes its own records locates none
+            locate = getattr(component(part["_target_"], f"dataset.{name}._target_"), "located", None)
+            located = locate(Path(path)) if locate else None
             if located is not None:
                 found[name] = {**part, **dict.fromkeys(SAMPLING & part.keys()), **located}
     if not found:
@@ -122,19 +124,6 @@ def recognised(path: str) -> dict[str, Any]:
             "(or set dataset=NAME dataset.NAME.path=FILE to see what is wrong with a file)"
         )
     return found
-
-
-def _adapter(part: Mapping[str, Any]) -> Any:
-    """The adapter's class; one that makes its own records locates none."""
-    module, _, name = str(part["_target_"]).rpartition(".")
-    adapter = getattr(__import__(module, fromlist=[name]), name)
-    return adapter if hasattr(adapter, "located") else _Nothing
-
-
-class _Nothing:
-    @staticmethod
-    def located(path: Path) -> None:
-        return None
 
 
 def _limited(part: Mapping[str, Any], limit: int | None) -> dict[str, Any]:
@@ -186,13 +175,13 @@ def _judge(folder: Path, judges: Mapping[str, Judge]) -> None:
 
 
 def _report(folder: Path, settings: ReportSettings) -> int:
-    table = folder / "report" / "table1.md"
     status = 0
     try:
-        table = write_report(folder, **asdict(settings))
+        write_report(folder, **asdict(settings))
     except IncompleteError as error:
         say(f"{error}")
         status = error.exit_code
+    table = main_table(folder)
     sys.stdout.write(table.read_text(encoding="utf-8"))
     sys.stdout.write(f"\n{table}\n")
     sys.stdout.flush()

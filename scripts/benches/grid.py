@@ -177,7 +177,7 @@ def _evidence_bytes(model: CausalModel, needs: Sequence[Need], tokens: int) -> d
     kept = 0
     with LargestTensor() as largest:
         for need in needs:
-            recorder = recorder_for(need, tokens)
+            recorder = recorder_for(need, _text(tokens))
             recorder.record(0, query, key, facts.head_dim**-0.5)
             kept += recorder.mass_L[0].untyped_storage().nbytes() * facts.n_layers
     return {"kept": kept, "largest": largest.n_bytes, "t_by_t": facts.n_query_heads * shape[0] ** 2 * 4}

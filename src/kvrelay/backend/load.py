@@ -233,12 +233,9 @@ def _conversion_folder(spec: ModelSpec) -> Path:
 
 def _converted(spec: ModelSpec) -> tuple[str, dict[str, Any]]:
     """Where to load weights from. A GGUF file is dequantised once, because that takes longer than a small run."""
-    if spec.gguf_file is None:
-        return _raw_location(spec)
-    folder = _conversion_folder(spec)
-    if not (folder / "config.json").is_file():
-        _convert_gguf(spec, folder)
-    return str(folder), {}
+    if spec.gguf_file is not None and not (_conversion_folder(spec) / "config.json").is_file():
+        _convert_gguf(spec, _conversion_folder(spec))
+    return _located(spec)
 
 
 def _convert_gguf(spec: ModelSpec, folder: Path) -> None:

@@ -15,6 +15,9 @@ from kvrelay.backend.layers import RelayCache
 from kvrelay.core.errors import PositionError
 from kvrelay.core.rope import RotarySpec
 
+HALF_PRECISION = frozenset({"bfloat16", "float16"})
+"""Types in which what else is in a batch can change an answer."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelFacts:

@@ -34,7 +34,7 @@ def prefill(
 ) -> PrefilledHistory:
     """Read N = P + T tokens (1, N) in one pass. Evidence that observes the question is added by `observe_question`."""
     wanted = [need for need in needs if not _observes_question(need)]
-    recorders = {need: recorder_for(need, text.n_history) for need in sorted(wanted, key=repr)}
+    recorders = {need: recorder_for(need, text) for need in sorted(wanted, key=repr)}
     captured = capture_cache(model.facts.n_layers)
     n_tokens = token_ids.shape[1]
     positions = torch.arange(n_tokens, device=token_ids.device)[None]

@@ -5,35 +5,26 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from kvrelay.core.history import ColumnMass, Need, WindowMass
+from kvrelay.backend.attention import Attend
+from kvrelay.core.history import HistoryText, Need, WindowMass
 
 BLOCK_BYTES = 4 << 20
 """Attention rows that are held at a time (float32 bytes, one KV head); rows shrink as the history grows."""
 
 
-class WindowRecorder:
-    """Attention of the last ``window`` of N tokens (all of them where there are fewer), summed over these rows."""
-
-    def __init__(self, need: WindowMass, n_history: int) -> None:
-        self.rows = min(need.window, n_history)
-        self.mass_L: dict[int, Tensor] = {}
-
-    def record(self, layer: int, query: Tensor, key: Tensor, scaling: float) -> None:
-        self.mass_L[layer] = summed_attention(query[0, :, -self.rows :], key[0], scaling)
-
-
-class ColumnRecorder:
-    """Attention of all N tokens, summed by key.
+class MassRecorder:
+    """Attention of the last ``rows`` of N tokens, summed by key.
 
     One pass over blocks of query rows: a block meets all the keys it may see, so its softmax is exact, in float32,
     without a second pass for the normaliser.
     """
 
-    def __init__(self, need: ColumnMass, n_history: int) -> None:
+    def __init__(self, rows: int) -> None:
+        self.rows = rows
         self.mass_L: dict[int, Tensor] = {}
 
     def record(self, layer: int, query: Tensor, key: Tensor, scaling: float) -> None:
-        self.mass_L[layer] = summed_attention(query[0], key[0], scaling)
+        self.mass_L[layer] = summed_attention(query[0, :, -self.rows :], key[0], scaling)
 
 
 def summed_attention(
@@ -63,19 +54,19 @@ def summed_attention(
     return mass.reshape(n_query_heads, n_keys)[:, :n_columns]
 
 
-def recorder_for(need: Need, n_history: int) -> WindowRecorder | ColumnRecorder:
-    """The recorder that a prefill needs for one kind of evidence over the history."""
-    return WindowRecorder(need, n_history) if isinstance(need, WindowMass) else ColumnRecorder(need, n_history)
+def recorder_for(need: Need, text: HistoryText) -> MassRecorder:
+    """The recorder of one kind of evidence: the window (all of a shorter history), or every prefilled token."""
+    return MassRecorder(min(need.window, text.n_history) if isinstance(need, WindowMass) else text.n_prefilled)
 
 
 class QuestionObserver:
     """A question's forward over the full cache: attends as usual and sums its attention over the N history keys."""
 
-    def __init__(self, inner: object, n_prefilled: int) -> None:
+    def __init__(self, inner: Attend, n_prefilled: int) -> None:
         self.inner = inner
         self.n_prefilled = n_prefilled
         self.mass_L: dict[int, Tensor] = {}
 
     def attend(self, layer: int, query: Tensor, key: Tensor, value: Tensor, scaling: float) -> Tensor:
         self.mass_L[layer] = summed_attention(query[0], key[0], scaling, n_columns=self.n_prefilled)
-        return self.inner.attend(layer, query, key, value, scaling)  # type: ignore[attr-defined]
+        return self.inner.attend(layer, query, key, value, scaling)

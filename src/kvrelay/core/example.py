@@ -6,6 +6,7 @@ import hashlib
 import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Literal, Protocol
 
 CountTokens = Callable[[str], int]
@@ -72,9 +73,15 @@ class Example:
     @property
     def history_id(self) -> str:
         """Hash of everything that stands before the question: equal ids mean equal prefills."""
-        units = [[u.text, [[t.role, t.content] for t in u.turns]] for u in self.units]
-        seen = [self.system, self.preamble, self.layout, units]
-        return hashlib.sha256(json.dumps(seen, ensure_ascii=False).encode("utf-8", "surrogatepass")).hexdigest()[:16]
+        return _history_id(self.system, self.preamble, self.layout, self.units)
+
+
+@lru_cache(maxsize=64)
+def _history_id(system: str | None, preamble: str, layout: str, units: tuple[Unit, ...]) -> str:
+    """Remembered, because every record of a history names it and a long history is half a megabyte to hash."""
+    said = [[unit.text, [[turn.role, turn.content] for turn in unit.turns]] for unit in units]
+    seen = [system, preamble, layout, said]
+    return hashlib.sha256(json.dumps(seen, ensure_ascii=False).encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
 class DatasetAdapter(Protocol):

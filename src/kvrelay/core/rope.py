@@ -64,6 +64,11 @@ class RotaryTable:
         cos, sin = rope.factors(torch.arange(size, device=rope.inv_freq.device))
         return cls(cos.to(device), sin.to(device))
 
+    @property
+    def size(self) -> int:
+        """Positions that it reaches, from 0."""
+        return self.cos.shape[0]
+
     def composed(self, source: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
         """The rotation from ``source`` to ``target`` (any equal shape): (C, S), each (..., D_rot/2) float32."""
         device, half = self.cos.device, self.cos.shape[-1]

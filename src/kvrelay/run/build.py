@@ -31,20 +31,20 @@ def build(config: Any, key: str) -> Any:
     """
     if not isinstance(config, Mapping) or TARGET not in config:
         raise ConfigError(f"{key} = {_shown(config)}: wanted a mapping with {TARGET}, the dotted name of a component")
-    component = _component(config[TARGET], f"{key}.{TARGET}")
+    kind = component(config[TARGET], f"{key}.{TARGET}")
     given = {name: value for name, value in config.items() if name != TARGET}
-    fields = {field.name: field for field in dataclasses.fields(component) if field.init}
-    _check_names(component, given, fields, key)
-    hints = get_type_hints(component, include_extras=True)
+    fields = {field.name: field for field in dataclasses.fields(kind) if field.init}
+    _check_names(kind, given, fields, key)
+    hints = get_type_hints(kind, include_extras=True)
     values = {
         name: _value(fields[name], hints[name], value, _below(key, name, fields[name])) for name, value in given.items()
     }
     try:
-        return component(**values)
+        return kind(**values)
     except KVRelayError:
         raise
     except (TypeError, ValueError) as error:
-        raise ConfigError(f"{key}: {component.__name__} refuses these settings: {error}") from error
+        raise ConfigError(f"{key}: {kind.__name__} refuses these settings: {error}") from error
 
 
 def build_group(config: Any, group: str) -> dict[str, Any]:
@@ -54,7 +54,7 @@ def build_group(config: Any, group: str) -> dict[str, Any]:
     return {str(name): build(part, f"{group}.{name}") for name, part in config.items()}
 
 
-def _component(target: Any, key: str) -> Any:
+def component(target: Any, key: str) -> Any:
     """The dataclass at a dotted path."""
     if not isinstance(target, str) or "." not in target:
         raise ConfigError(f"{key} = {_shown(target)}: wanted the dotted name of a component, as package.module.Class")

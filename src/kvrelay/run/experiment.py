@@ -16,7 +16,7 @@ from kvrelay.backend.attention import ATTENTION_NAME
 from kvrelay.backend.fingerprint import model_fingerprint
 from kvrelay.backend.gate import GateCheck, check_gate
 from kvrelay.backend.load import ModelSpec, check_device, facts_of, load_model, read_config, read_tokenizer
-from kvrelay.backend.model import CausalModel
+from kvrelay.backend.model import HALF_PRECISION, CausalModel, ModelFacts
 from kvrelay.backend.prompt import PromptRenderer
 from kvrelay.core.errors import IncompleteError
 from kvrelay.core.example import DatasetAdapter
@@ -42,7 +42,6 @@ from kvrelay.run.worker import Worker
 
 log = logging.getLogger(__name__)
 SHOWN_FAILURES = 10
-HALF_PRECISION = ("bfloat16", "float16")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,6 +49,7 @@ class Stage:
     """The work of one (model, data set)."""
 
     spec: ModelSpec
+    facts: ModelFacts
     dataset: str
     cells: list[GridCell]
     work: list[HistoryWork]
@@ -81,10 +81,10 @@ class Experiment:
         claim_folder(self.folder, self.settings.name)
         records = read_records(self.folder)
         done = {key for key, record in records.items() if record.status == "ok" or not self.settings.retry_errors}
-        for spec in self.models.values():  # all of them, before the first one has run for hours
-            facts_of(spec, read_config(spec))
-        facts = {name: self._model_science(spec) for name, spec in self.models.items()}
-        stages = [stage for name in self.models for stage in self._stages(name, facts[name], done)]
+        # all of them, before the first one has run for hours
+        facts = {name: facts_of(spec, read_config(spec)) for name, spec in self.models.items()}
+        said = {name: self._model_science(spec) for name, spec in self.models.items()}
+        stages = [stage for name in self.models for stage in self._stages(name, facts[name], said[name], done)]
         run_id = digest(
             {"cells": [cell.sha256 for stage in stages for cell in stage.cells], "limit": self.settings.limit}
         )[:16]
@@ -105,8 +105,9 @@ class Experiment:
         for stage in stages:
             keys = {cell.key(item.sha256) for one in stage.work for item in one.items for cell in stage.cells}
             failed = sum(records[key].status == "error" for key in keys & records.keys())
-            facts = facts_of(stage.spec, read_config(stage.spec))
-            found.append(estimate(facts, stage.dataset, stage.work, stage.cells, failed, stage.renderer, self.settings))
+            found.append(
+                estimate(stage.facts, stage.dataset, stage.work, stage.cells, failed, stage.renderer, self.settings)
+            )
         return found
 
     def run(self, say: Callable[[str], None]) -> Manifest:
@@ -119,7 +120,7 @@ class Experiment:
         write_plan(self.folder, plan)
         if left:
             self._work_off(stages, plan.run_id)
-        records = read_records(self.folder)
+            records = read_records(self.folder)
         plan = self._stamped(plan, records)
         failed = sorted(key for key in expected if key in records and records[key].status == "error")
         manifest = Manifest(
@@ -211,14 +212,14 @@ class Experiment:
         data = {dataset: self.datasets[dataset].fingerprint() for dataset in datasets}
         write_provenance(self.folder, file, provenance(dict(self.config), models={name: said}, data=data))
 
-    def _stages(self, name: str, model_science: dict[str, Any], done: set[str]) -> Iterator[Stage]:
+    def _stages(self, name: str, facts: ModelFacts, model_science: dict[str, Any], done: set[str]) -> Iterator[Stage]:
         spec = self.models[name]
         renderer = PromptRenderer(read_tokenizer(spec), template=spec.chat_template)
         for dataset, adapter in self.datasets.items():
             examples = checked(islice(adapter.examples(renderer.count), self.settings.limit), dataset)
             cells = cells_of(name, model_science, dataset, self.parts, self.settings)
             work = gather(examples, cells, done)
-            yield Stage(spec=spec, dataset=dataset, cells=cells, work=work, renderer=renderer)
+            yield Stage(spec=spec, facts=facts, dataset=dataset, cells=cells, work=work, renderer=renderer)
 
     def _model_science(self, spec: ModelSpec) -> dict[str, Any]:
         said = science(spec)

@@ -8,11 +8,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import torch
-
 from kvrelay.backend.decode import Answer, Asked, answer_rows
 from kvrelay.backend.memory import peak_memory_bytes
-from kvrelay.backend.model import CausalModel
+from kvrelay.backend.model import HALF_PRECISION, CausalModel
 from kvrelay.backend.prefill import observe_question, prefill
 from kvrelay.backend.prompt import Prompt, PromptRenderer
 from kvrelay.core.cache import KVCache
@@ -42,6 +40,20 @@ class Kept:
     select_s: float
 
 
+Memo = dict[tuple[str, str, str], Kept]
+"""Selections of one history by selector, retention and question; no question where the selector does not read it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ready:
+    """An example whose prompt fits the model, trimmed where it was asked for, with what every row will be asked."""
+
+    item: Item
+    example: Example
+    prompt: Prompt
+    asked: Asked
+
+
 class Worker:
     """Answers with one model. ``reach`` is that of all arms of the experiment, so that pairs never break."""
 
@@ -56,50 +68,50 @@ class Worker:
         self.name = name
         limit = settings.max_history_tokens
         self.trimmer = None if limit is None else Trimmer(limit, renderer.count)
-        self._table: RotaryTable | None = None
-        self._table_size = 0
+        self._table = RotaryTable.of(model.rope, 0, model.device)
 
     def serve(self, work: HistoryWork) -> Iterator[list[RunRecord]]:
         """Records of one history, a list an example. What fails is a record with its error; the rest goes on."""
         started = time.perf_counter()
-        ready: list[tuple[Item, Example, Prompt]] = []
+        ready: list[Ready] = []
         for item in work.missing:
             try:
-                ready.append((item, *self._prompt(item.example)))
+                ready.append(self._ready(item))
             except Exception as error:
                 yield self._failures(item, error)
         if not ready:
             return
         try:
-            prefilled = self._prefill(ready[0][2], [item for item, *_ in ready], work.history_id)
+            prefilled = self._prefill(ready, work.history_id)
         except Exception as error:
-            yield from (self._failures(item, error) for item, *_ in ready)
+            yield from (self._failures(one.item, error) for one in ready)
             return
         prefill_s = time.perf_counter() - started
-        memo: dict[tuple[str, str, str], Kept] = {}
-        for item, example, prompt in ready:
+        memo: Memo = {}
+        for one in ready:
             try:
-                yield self._answer(item, example, prompt, prefilled, memo, prefill_s)
+                yield self._answer(one, prefilled, memo, prefill_s)
             except Exception as error:
-                yield self._failures(item, error)
+                yield self._failures(one.item, error)
 
-    def _prompt(self, example: Example) -> tuple[Example, Prompt]:
-        if self.trimmer is not None:
-            example = self.trimmer(example)
+    def _ready(self, item: Item) -> Ready:
+        example = item.example if self.trimmer is None else self.trimmer(item.example)
         prompt = self.renderer.render(example)
         if prompt.text.n_history == 0:
             raise DataError(f"example {example.id} has an empty history; there is nothing to select from")
         if not prompt.question.token_ids:
             raise DataError(f"example {example.id} has an empty question, and the prompt no template; nothing is asked")
-        self._check_range(example, prompt)
-        return example, prompt
+        ready = Ready(item=item, example=example, prompt=prompt, asked=self._asked(example, prompt))
+        self._check_range(ready)
+        return ready
 
-    def _prefill(self, prompt: Prompt, items: Sequence[Item], history_id: str) -> PrefilledHistory:
-        needs = {need for item in items for cell in self._decoded(item) for need in cell.selector.needs}
+    def _prefill(self, ready: Sequence[Ready], history_id: str) -> PrefilledHistory:
+        needs = {need for one in ready for cell in self._decoded(one.item) for need in cell.selector.needs}
+        prompt = ready[0].prompt
         return prefill(self.model, self.model.row(prompt.prefilled_ids), prompt.text, history_id, needs)
 
-    def _check_range(self, example: Example, prompt: Prompt) -> None:
-        room = self._asked(example, prompt).room
+    def _check_range(self, ready: Ready) -> None:
+        prompt, room = ready.prompt, ready.asked.room
         reached = prompt.text.n_prefilled + self.reach + room
         limit = self.model.facts.position_range
         if reached > limit:
@@ -111,8 +123,9 @@ class Worker:
                     "max_new_tokens or take a model of longer range (keys: max_new_tokens, model)"
                 )
             raise PositionError(
-                f"example {example.id}: {prompt.text.n_prefilled} history tokens + {room} for question and answer "
-                f"+ {self.reach} of shift reach position {reached}, but {self.model.facts.name} has {limit}; {advice}"
+                f"example {ready.example.id}: {prompt.text.n_prefilled} history tokens + {room} for question and "
+                f"answer + {self.reach} of shift reach position {reached}, but {self.model.facts.name} has {limit}; "
+                f"{advice}"
             )
 
     def _asked(self, example: Example, prompt: Prompt) -> Asked:
@@ -141,18 +154,11 @@ class Worker:
     def _decoded(self, item: Item) -> tuple[GridCell, ...]:
         """Cells that are decoded: those that are missing; in half precision, where the batch can change an answer,
         all that are planned, so that a batch's composition follows from the example alone."""
-        exact = self.model.dtype in (torch.float32, torch.float64)
+        exact = self.model.facts.dtype not in HALF_PRECISION
         return item.missing if exact or self.settings.decode_batch_rows == 1 else item.planned
 
-    def _answer(
-        self,
-        item: Item,
-        example: Example,
-        prompt: Prompt,
-        prefilled: PrefilledHistory,
-        memo: dict[tuple[str, str, str], Kept],
-        prefill_s: float,
-    ) -> list[RunRecord]:
+    def _answer(self, ready: Ready, prefilled: PrefilledHistory, memo: Memo, prefill_s: float) -> list[RunRecord]:
+        item, prompt = ready.item, ready.prompt
         cells = self._decoded(item)
         needs: set[Need] = {need for cell in cells for need in cell.selector.needs}
         seen = observe_question(self.model, prefilled, prompt.question, needs)
@@ -160,37 +166,31 @@ class Worker:
         records: list[RunRecord] = []
         for cell in cells:
             try:
-                rows.append(self._row(cell, self._kept(cell, seen, prompt, memo), prompt, example))
+                rows.append(self._row(cell, self._kept(cell, seen, prompt, memo), ready))
             except Exception as error:
                 records.append(self._failed(item, cell, error))
         for batch in batches(rows, self.settings.decode_batch_rows):
             try:
-                records += self._decode(item, batch, example, prompt, prefill_s)
+                records += self._decode(ready, batch, prefill_s)
             except Exception as error:
                 records += [self._failed(item, row.cell, error) for row in batch]
         missing = {cell.key(item.sha256) for cell in item.missing}
         return [record for record in records if record.key in missing]
 
-    def _decode(
-        self, item: Item, batch: Sequence[Row], example: Example, prompt: Prompt, prefill_s: float
-    ) -> list[RunRecord]:
-        answers = answer_rows(self.model, [row.cache for row in batch], self._asked(example, prompt))
+    def _decode(self, ready: Ready, batch: Sequence[Row], prefill_s: float) -> list[RunRecord]:
+        answers = answer_rows(self.model, [row.cache for row in batch], ready.asked)
         composition = digest([[row.cell.cell.label for row in batch], str(self.model.dtype)])
         records = []
         for row, answer in zip(batch, answers, strict=True):
             try:
-                record = self._record(item, row, example, prompt, answer)
+                record = self._record(ready, row, answer, prefill_s)
             except Exception as error:
-                records.append(self._failed(item, row.cell, error))
-                continue
-            timings = replace_timings(record.timings, prefill_s, answer)
-            update = {"batch_sha256": composition, "batch_rows": len(batch), "timings": timings}
-            records.append(record.model_copy(update=update))
+                records.append(self._failed(ready.item, row.cell, error))
+            else:
+                records.append(record.model_copy(update={"batch_sha256": composition, "batch_rows": len(batch)}))
         return records
 
-    def _kept(
-        self, cell: GridCell, prefilled: PrefilledHistory, prompt: Prompt, memo: dict[tuple[str, str, str], Kept]
-    ) -> Kept:
+    def _kept(self, cell: GridCell, prefilled: PrefilledHistory, prompt: Prompt, memo: Memo) -> Kept:
         """The selection of a cell's group: made once a history, or once a question where the selector reads it."""
         aware = cell.selector.question_aware
         slot = (*cell.group, prompt.question.example_id if aware else "")
@@ -205,29 +205,29 @@ class Worker:
             memo[slot] = Kept(selection=selection, cache=cache, digests=cache.content_digest(), select_s=select_s)
         return memo[slot]
 
-    def _row(self, cell: GridCell, kept: Kept, prompt: Prompt, example: Example) -> Row:
+    def _row(self, cell: GridCell, kept: Kept, ready: Ready) -> Row:
         started = time.perf_counter()
-        n_prefilled = prompt.text.n_prefilled
-        plan = cell.position.place(kept.selection, n_prefilled, example.id)
+        n_prefilled = ready.prompt.text.n_prefilled
+        plan = cell.position.place(kept.selection, n_prefilled, ready.example.id)
         cache = kept.cache.moved(plan, self._rotary_table(n_prefilled + self.reach + 1))
         relocate_s = time.perf_counter() - started
         return Row(cell=cell, kept=kept, cache=cache, relocate_s=relocate_s)
 
     def _rotary_table(self, size: int) -> RotaryTable:
-        if self._table is None or size > self._table_size:
-            self._table_size = min(max(size, 2 * self._table_size), self.model.facts.position_range + self.reach + 1)
-            self._table = RotaryTable.of(self.model.rope, self._table_size, self.model.device)
+        if size > self._table.size:
+            larger = min(max(size, 2 * self._table.size), self.model.facts.position_range + self.reach + 1)
+            self._table = RotaryTable.of(self.model.rope, larger, self.model.device)
         return self._table
 
-    def _record(self, item: Item, row: Row, example: Example, prompt: Prompt, answer: Answer) -> RunRecord:
+    def _record(self, ready: Ready, row: Row, answer: Answer, prefill_s: float) -> RunRecord:
         if not answer.finite or not all(map(math.isfinite, [answer.reference_nll or 0.0, *answer.option_logprobs])):
             raise InvariantError(
                 f"the model's logits are not finite, so that this is no answer: it overflows {self.model.facts.dtype}, "
                 f"or its weights are damaged (keys: model.{self.model.facts.name}.dtype, .source)"
             )
-        selection = row.kept.selection
+        example, prompt, selection = ready.example, ready.prompt, row.kept.selection
         labels = [choice.label for choice in example.choices]
-        return self._identity(item, row.cell).model_copy(
+        return self._identity(ready.item, row.cell).model_copy(
             update={
                 "status": "ok",
                 **self._said(example, answer),
@@ -243,7 +243,13 @@ class Worker:
                 "cache_bytes": row.cache.cache_bytes,
                 "kept_sha256": row.kept.digests[0],
                 "values_sha256": row.value_digest(),
-                "timings": Timings(select_s=row.kept.select_s, relocate_s=row.relocate_s),
+                "timings": Timings(
+                    prefill_s=prefill_s,
+                    select_s=row.kept.select_s,
+                    relocate_s=row.relocate_s,
+                    question_s=answer.question_s,
+                    decode_s=answer.decode_s,
+                ),
                 "peak_memory_bytes": peak_memory_bytes(self.model.device),
                 "notes": {**example.notes, **selection.notes},
             }
@@ -291,13 +297,7 @@ class Worker:
         return self._identity(item, cell).model_copy(update={"error": info})
 
 
-def replace_timings(timings: Timings, prefill_s: float, answer: Answer) -> Timings:
-    """The stages that the shared prefill and the shared batch took, added to a row's own."""
-    shared = {"prefill_s": prefill_s, "question_s": answer.question_s, "decode_s": answer.decode_s}
-    return timings.model_copy(update=shared)
-
-
-def _forget_other_questions(memo: dict[tuple[str, str, str], Kept], slot: tuple[str, ...]) -> None:
+def _forget_other_questions(memo: Memo, slot: tuple[str, ...]) -> None:
     """Selections of earlier questions are not met again; keeping them would grow with the number of questions."""
     for old in [old for old in memo if old[:2] == slot[:2]]:
         del memo[old]

@@ -263,6 +263,7 @@ def test_killed_at_random_moments_a_run_loses_and_doubles_nothing(tmp_path: Path
     one, other = read_records(undisturbed / "plain"), read_records(disturbed / "plain")
     assert one.keys() == other.keys()
     assert all(one[key].answer == other[key].answer for key in one)
+    assert len(other) % 14 == 0 and kept % 14 == 0, "a question's answers are written together or not at all"
     written = [line for data in shards(disturbed / "plain").values() for line in data.splitlines()]
     assert len(written) - len(one) <= 3 * 14
     assert tables(undisturbed / "plain" / "report") == tables(disturbed / "plain" / "report")

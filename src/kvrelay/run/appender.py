@@ -1,4 +1,4 @@
-"""Append-only writing: one file a writer, one write and one fsync a line, no locks."""
+"""Append-only writing: one file a writer, one write and one fsync a call, no locks."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class Appender:
     """The one writer of one shard, as a context manager.
 
     Opening makes the folder and cuts a torn last line off a file that a killed process left under the same name. When
-    ``append`` returns, the line is on disk. A shard that stayed empty is removed. Raises `AssetError` when the disk
+    ``append`` returns, its lines are on disk. A shard that stayed empty is removed. Raises `AssetError` when the disk
     takes no more, with the file cut back to its last whole line.
     """
 
@@ -94,9 +94,12 @@ class Appender:
         if empty:
             self.path.unlink(missing_ok=True)
 
-    def append(self, record: Schema) -> None:
-        """Write one record and wait for the disk."""
-        line = encode(record)
+    def append(self, *records: Schema) -> None:
+        """Write records with one write, so that a killed process leaves all of them or none, and wait for the disk.
+
+        What was decoded together is redone together: a batch of other rows could differ in its last bits.
+        """
+        line = b"".join(map(encode, records))
         start = os.fstat(self._descriptor).st_size
         if start and os.pread(self._descriptor, 1, start - 1) != b"\n":
             # A line that could not be cut back: end it, so that it spoils itself alone.

@@ -193,8 +193,7 @@ class Experiment:
                 if not history.missing:
                     continue
                 for records in worker.serve(history):
-                    for record in records:
-                        appender.append(record)
+                    appender.append(*records)
                     failed = any(record.status == "error" for record in records)
                     progress.advance(failed=int(failed), detail=f"{name} · {stage.dataset}")
 

@@ -54,3 +54,40 @@ class States:
 
     def states(self, n_history: int) -> int:
         return min(n_history, self.count)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Share:
+    """A share of a suffix's stale states to refresh: floor(S * share) in whole basis points, possibly none."""
+
+    share: float
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.share <= 1:
+            raise ConfigError(f"repair budget is {self.share}; wanted 0 to 1 (key: budget.*.share)")
+        if abs(self.share * BASIS_POINTS - self.basis_points) > 1e-6:
+            raise ConfigError(
+                f"repair budget {self.share} is not a whole number of basis points (0.0001); round it, so that the "
+                "allowance is exact (key: budget.*.share)"
+            )
+
+    @property
+    def basis_points(self) -> int:
+        return round(self.share * BASIS_POINTS)
+
+    def states(self, n_suffix: int) -> int:
+        return n_suffix * self.basis_points // BASIS_POINTS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refreshed:
+    """An absolute number of states to refresh; a shorter suffix is refreshed whole."""
+
+    count: int
+
+    def __post_init__(self) -> None:
+        if self.count < 0:
+            raise ConfigError(f"repair budget is {self.count} states; wanted 0 or more (key: budget.*.count)")
+
+    def states(self, n_suffix: int) -> int:
+        return min(n_suffix, self.count)

@@ -31,6 +31,10 @@ class PositionError(KVRelayError):
     """Positions out of the model's range, or an operation that needs one coordinate a token."""
 
 
+class EditError(KVRelayError):
+    """A deletion that a context does not allow, or a repair that is not what was asked for."""
+
+
 class EndpointError(KVRelayError):
     """A judge's server that is away, refuses the key, or does not serve the model."""
 

@@ -52,6 +52,9 @@ class Example:
     The prompt is ``preamble`` + the units in order + ``question_prompt``, wrapped in the model's chat template.
     ``question`` is the bare question, for retrievers and judges. Examples with equal ``history_id`` share a prefill.
     ``cluster_id`` is what the bootstrap resamples. An example without references can be answered but not scored.
+    ``deleted`` are ids of units that are deleted from the cached history before the question is asked. Where there are
+    any, each unit is tokenised by itself, so that what is left has the same tokens wherever the deleted unit stood.
+    ``slot`` names the unit whose place an experiment's design holds fixed, where it has one.
     """
 
     id: str
@@ -68,19 +71,21 @@ class Example:
     choices: tuple[Choice, ...] = ()
     gold_choice: str | None = None
     unanswerable: bool = False
+    deleted: tuple[str, ...] = ()
+    slot: str | None = None
     notes: Mapping[str, object] = field(default_factory=dict)
 
     @property
     def history_id(self) -> str:
         """Hash of everything that stands before the question: equal ids mean equal prefills."""
-        return _history_id(self.system, self.preamble, self.layout, self.units)
+        return _history_id(self.system, self.preamble, self.layout, self.units, bool(self.deleted))
 
 
 @lru_cache(maxsize=64)
-def _history_id(system: str | None, preamble: str, layout: str, units: tuple[Unit, ...]) -> str:
+def _history_id(system: str | None, preamble: str, layout: str, units: tuple[Unit, ...], apart: bool) -> str:
     """Remembered, because every record of a history names it and a long history is half a megabyte to hash."""
     said = [[unit.text, [[turn.role, turn.content] for turn in unit.turns]] for unit in units]
-    seen = [system, preamble, layout, said]
+    seen = [system, preamble, layout, said, *(["units tokenised apart"] if apart else [])]
     return hashlib.sha256(json.dumps(seen, ensure_ascii=False).encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 

@@ -52,11 +52,16 @@ class HistoryText:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
-    """The bare question (what a retriever may see) and the tokens that follow the history in the prompt."""
+    """The bare question (what a retriever may see) and the tokens that follow the history in the prompt.
+
+    ``text_ids`` are the bare question's own tokens (no template, no instruction), ``text_pieces`` each one's text.
+    """
 
     text: str
     token_ids: tuple[int, ...]
     example_id: str = ""
+    text_ids: tuple[int, ...] = ()
+    text_pieces: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -27,17 +27,24 @@ class Schema(BaseModel):
 
 
 class Cell(Schema):
-    """Names of one (model, dataset, selector, retention, position), as the config groups call them."""
+    """Names of one (model, dataset, selector, retention, position), as the config groups call them.
+
+    With repair after a deletion also (allocator, budget, executor); all three are empty where nothing is deleted.
+    """
 
     model: str
     dataset: str
     selector: str
     retention: str
     position: str
+    allocator: str = ""
+    budget: str = ""
+    executor: str = ""
 
     @property
     def label(self) -> str:
-        return f"{self.model} · {self.dataset} · {self.selector} · {self.retention} · {self.position}"
+        names = (self.model, self.dataset, self.selector, self.retention, self.position)
+        return " · ".join(name for name in (*names, self.allocator, self.budget, self.executor) if name)
 
 
 class ErrorInfo(Schema):
@@ -48,13 +55,45 @@ class ErrorInfo(Schema):
 
 
 class Timings(Schema):
-    """Seconds by stage. ``prefill_s`` is that of the shared prefill; ``batch_rows`` rows shared the decoding times."""
+    """Seconds by stage. ``prefill_s`` is that of the shared prefill; ``batch_rows`` rows shared the decoding times.
+
+    Of a repair: ``relocate_s`` is the shift, ``allocate_s`` the choice of states with all probes, ``refresh_s`` the
+    recomputation (of Re-prefill: the whole edited text). The harness's own copies of caches are in none of them.
+    """
 
     prefill_s: float = 0.0
     select_s: float = 0.0
     relocate_s: float = 0.0
+    allocate_s: float = 0.0
+    refresh_s: float = 0.0
     question_s: float = 0.0
     decode_s: float = 0.0
+
+
+class RepairFacts(Schema):
+    """What was deleted and what was refreshed (SUR, section A.1). Counts are of slots of the edited cache."""
+
+    splice: int
+    """P: slots before the first deletion."""
+    n_suffix: int
+    """S: stale slots after it."""
+    n_deleted: int
+    requested: int
+    """B: the budget in slots."""
+    refreshed: int
+    """Slots that were recomputed; equal to ``requested``, bridged ones included."""
+    bridged: int = 0
+    interval_lengths: tuple[int, ...] = ()
+    edited_sha256: str = ""
+    """Hash of the edited context's tokens: placements of one deletion share it."""
+    kl: float | None = None
+    """Mean over the tokens of Re-prefill's own answer of KL(Re-prefill || this arm), nats a token, teacher-forced."""
+    token_layer_updates: int = 0
+    causal_pairs: int = 0
+    """Query-key pairs in one layer that the refreshed queries read within the suffix; ``replay_pairs`` for all of S."""
+    replay_pairs: int = 0
+    notes: dict[str, Any] = {}
+    """What edit and allocator want on record: snapped borders, ties at the budget's border, a degenerate query."""
 
 
 class RunRecord(Schema):
@@ -101,6 +140,7 @@ class RunRecord(Schema):
     batch_sha256: str = ""
     """Hash of the list of cells that decoded in one batch with this one, and of its dtype."""
     batch_rows: int = 1
+    repair: RepairFacts | None = None
     timings: Timings = Timings()
     peak_memory_bytes: int = 0
     notes: dict[str, Any] = {}

@@ -19,6 +19,9 @@ ENV := $(if $(filter command line,$(origin PY)),,$(STAMP))
 # $(call run,EXPERIMENT): the run's own last line is the path of its report, and its failure is make's failure.
 run = $(PY) scripts/run.py experiment=$(1) profile=$(PROFILE) 'out="$(OUT)"' \
 	$(if $(DATA),'data="$(DATA)"') $(if $(LIMIT),limit=$(LIMIT)) $(ARGS)
+# $(call sur,EXPERIMENT,DATA): a view of SUR's records on its data and the chosen profile.
+sur = $(PY) scripts/run.py experiment=sur_$(1) profile=$(PROFILE)_$(2) 'out="$(OUT)"' \
+	$(if $(DATA),'data="$(DATA)"') $(if $(LIMIT),limit=$(LIMIT)) $(ARGS)
 bench = $(PY) scripts/bench.py bench=$(1) 'out="$(OUT)"' $(ARGS)
 
 # Threads that wait asleep: where other programs use the cores too, spinning ones make everything several times slower.
@@ -52,6 +55,13 @@ smoke: $(ENV) ; @$(PY) scripts/run.py experiment=smoke 'out="$(OUT)"' $(ARGS) ##
 dry-run: $(ENV) ; @$(call run,$(EXPERIMENT)) dry_run=true ## The plan of EXPERIMENT (table1): cells done, missing and failed, and what it costs
 
 reproduce-table1: $(ENV) ; @$(call run,table1) ## RoPERelay, table 1: selectors x position conditions on three data sets
+reproduce-sur-niah: $(ENV) ; @$(call sur,niah,niah) ## SUR: exact match on same-key deletions, by allocator and budget
+reproduce-sur-geometry: $(ENV) ; @$(call sur,geometry,niah) ## SUR: tokens, window, units at one score, from the same records
+reproduce-sur-signals: $(ENV) ; @$(call sur,signals,niah) ## SUR: cheap relevance against attention and state signals
+reproduce-sur-qa: $(ENV) ; @$(call sur,qa,qa) ## SUR: multi-hop questions, quality and post-edit latency
+reproduce-sur-location: $(ENV) ; @$(call sur,location,location) ## SUR: on which side of the deletion the evidence stands
+reproduce-sur-holdout: $(ENV) ; @$(call sur,holdout,holdout) ## SUR: regions against tokens at equal numbers, by length
+reproduce-sur-executor: $(ENV) ; @$(call bench,executor) ## SUR: packed against interval-wise refresh, by fragmentation
 
 bench-grid: $(ENV) ; @$(call bench,grid) ## Prefill, the whole grid, and the same answers cell by cell
 bench-rotation: $(ENV) ; @$(call bench,rotation) ## Re-rotation against its literal two-step reference

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ from command import CONF
 
 from kvrelay.core.errors import AssetError, ConfigError, DataError, IncompleteError
 from kvrelay.judging.protocol import Judge
-from kvrelay.judging.stage import is_final, judge_records
+from kvrelay.judging.stage import judge_records
 from kvrelay.report.write import main_table, write_report
 from kvrelay.run.build import build, build_group, component
 from kvrelay.run.experiment import Experiment, print_plan
@@ -21,8 +21,11 @@ from kvrelay.run.progress import Progress
 from kvrelay.run.settings import ReportSettings, RunSettings, StageSettings
 from kvrelay.run.store import claim_folder, read_plans, read_records, read_verdicts, verdict_appender
 
-GROUPS = frozenset({"model", "dataset", "selector", "retention", "position", "judge"})
+REPAIR = ("allocator", "budget", "executor")
+GROUPS = frozenset({"model", "dataset", "selector", "retention", "position", *REPAIR, "judge"})
 SCRIPT_KEYS = frozenset({"data", "stages", "dry_run", "report"})
+PLACES = frozenset({"source", "revision", "gguf_file", "device", "cache_folder"})
+"""Where a model's weights come from, and where they run."""
 SAMPLING = frozenset({"limit", "per_conversation"})
 """What makes a data set's config a published sample; a user's own file is read whole."""
 
@@ -68,8 +71,24 @@ def compose(config: Any) -> tuple[RunSettings, Experiment, dict[str, Judge]]:
     composed = {**config, "dataset": {name: _limited(part, settings.limit) for name, part in dataset.items()}}
     judged = config["judge"] or "judge" in asked.stages
     judges: dict[str, Judge] = build_group(config["judge"], "judge") if judged else {}
-    experiment = Experiment(composed, settings, tuple(judge.id for judge in judges.values()))
+    ids = tuple(judge.id for judge in judges.values())
+    experiment = Experiment(composed, settings, ids, tuple(changed(config)))
     return settings, experiment, judges
+
+
+def changed(config: Mapping[str, Any]) -> Iterator[str]:
+    """Components, as ``group.name``, that differ from the file of that name: theirs is no published setting.
+
+    Where weights come from and where they run is free; a data set's sample is stamped by its own rules.
+    """
+    for group in ("model", "selector", "retention", "position", *REPAIR):
+        for name, part in (config.get(group) or {}).items():
+            file = CONF / group / f"{name}.yaml"
+            if file.is_file():
+                own = yaml.safe_load(file.read_text(encoding="utf-8"))[name]
+                free = PLACES if group == "model" else frozenset()
+                if any(part.get(key) != own.get(key) for key in {*part, *own} - free):
+                    yield f"{group}.{name}"
 
 
 def _stage_settings(config: Mapping[str, Any]) -> StageSettings:
@@ -93,9 +112,11 @@ def _built(kind: type, given: Mapping[str, Any], key: str = "") -> Any:
 def _check_names(config: Mapping[str, Any], settings: RunSettings, report: ReportSettings) -> None:
     """Settings may speak of parts that are not composed here, but not of ones that nobody knows: those are misspelt."""
     spoken_of = [
-        ("position", "report.baseline", [report.baseline]),
+        ("allocator" if config["allocator"] else "position", "report.baseline", [report.baseline]),
         ("selector", "only_positions", list(settings.only_positions)),
         ("position", "only_selectors", list(settings.only_selectors)),
+        ("allocator", "only_budgets", list(settings.only_budgets)),
+        *(("budget", f"only_budgets.{name}", said) for name, said in settings.only_budgets.items()),
         *(("position", f"only_positions.{name}", said) for name, said in settings.only_positions.items()),
         *(("selector", f"only_selectors.{name}", said) for name, said in settings.only_selectors.items()),
     ]
@@ -156,7 +177,7 @@ def _require_results(experiment: Experiment) -> None:
 def _judge(folder: Path, judges: Mapping[str, Judge]) -> None:
     planned = {key for plan in read_plans(folder) for cell in plan.cells for key in cell.keys}
     records = [record for key, record in read_records(folder).items() if key in planned]
-    known = {key for key, verdict in read_verdicts(folder).items() if is_final(verdict)}
+    known = {key for key, verdict in read_verdicts(folder).items() if verdict.is_final}
     for judge in judges.values():
         with verdict_appender(folder, judge.id) as appender:
             progress = Progress(0, f"answers by {judge.id}")
@@ -181,7 +202,7 @@ def _report(folder: Path, settings: ReportSettings) -> int:
     except IncompleteError as error:
         say(f"{error}")
         status = error.exit_code
-    table = main_table(folder)
+    table = main_table(folder, settings.view)
     sys.stdout.write(table.read_text(encoding="utf-8"))
     sys.stdout.write(f"\n{table}\n")
     sys.stdout.flush()

@@ -15,7 +15,6 @@ from kvrelay.core.selection import (
     pack,
     shared,
     top_states,
-    union_width,
 )
 
 NAN, INF = float("nan"), float("inf")
@@ -133,7 +132,7 @@ def test_anchor_counts_and_widths_are_over_layers_and_heads() -> None:
     assert selection.anchor == 5
     assert selection.counts_LH() == [[4, 3], [5, 5], [4, 3]]
     assert selection.distinct() == (selection.layers[0], selection.layers[1])
-    assert union_width(selection.layers) == 5
+    assert max(layer.source_HK.shape[1] for layer in selection.layers) == 5
 
 
 def test_equal_digests_mean_equal_kept_sets() -> None:

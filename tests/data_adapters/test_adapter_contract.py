@@ -14,6 +14,15 @@ import yaml
 from kvrelay.core.example import Example
 
 CONFIGS = sorted((Path(__file__).parents[2] / "conf" / "dataset").glob("*.yaml"))
+MULTI_HOP: dict[str, dict[str, Any]] = {
+    "hotpotqa": {"path": "hotpotqa/hotpot_train_v1.1_sample.json"},
+    "twowikimultihopqa": {"path": "2wikimultihopqa/2wiki_data_ids_sample.json"},
+    "musique": {"path": "musique/musique_ans_v1.0_train_sample.jsonl"},
+    "iirc": {
+        "path": "iirc/iirc_dev_schema_RECONSTRUCTED_20passages.json",
+        "articles_path": "iirc/context_articles_RECONSTRUCTED.json",
+    },
+}
 LONGMEMEVAL, PERSONAMEM = "longmemeval", "personamem"
 
 SAMPLES: dict[str, dict[str, Any]] = {
@@ -25,6 +34,8 @@ SAMPLES: dict[str, dict[str, Any]] = {
         "path": f"{PERSONAMEM}/questions_32k_sample.csv",
         "contexts_path": f"{PERSONAMEM}/shared_contexts_32k_FIXTURE.jsonl",
     },
+    **MULTI_HOP,
+    **{f"location_{name}": paths for name, paths in MULTI_HOP.items()},
 }
 """Where a sample of a data set lies under the samples' folder. A set without an entry is built and not read."""
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from omegaconf import OmegaConf
 
-from judges.lexical import LexicalJudge
+from judges.endpoint import OpenAICompatibleJudge
 from kvrelay.core.errors import ConfigError, EndpointError
 from kvrelay.run.build import build_group
 
@@ -30,8 +30,8 @@ def environment(monkeypatch):
     monkeypatch.setenv("KVRELAY_JUDGE_API_KEY", SECRET)
 
 
-def test_the_three_first_judges_are_there():
-    assert {"lexical", "qwen25_32b", "gpt_oss_20b"} <= {path.stem for path in CONFIGS}
+def test_the_first_judges_are_there():
+    assert {"lexical", "short_answer", "qwen25_32b", "gpt_oss_20b"} <= {path.stem for path in CONFIGS}
 
 
 @pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.stem)
@@ -61,12 +61,12 @@ def test_check_and_judge(path, monkeypatch, server, make_item):
     """Against a server without the model ``check`` fails; against one that answers, an item gets its verdict."""
     monkeypatch.setenv("KVRELAY_JUDGE_URL", server.url)
     judge = build(path)
-    if not isinstance(judge, LexicalJudge):
+    if isinstance(judge, OpenAICompatibleJudge):
         with pytest.raises(EndpointError, match=r"judge\.\*\.model"):
             judge.check()
         server.served = [judge.model]
     judge.check()
-    item = make_item()
+    item = make_item(candidate="At the boathouse.")
     verdict = judge.judge(item)
     assert (verdict.correct, verdict.item_key, verdict.judge_id) == (True, item.key, judge.id)
 

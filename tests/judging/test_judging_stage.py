@@ -12,7 +12,7 @@ import pytest
 
 from kvrelay.core.errors import EndpointError
 from kvrelay.judging.protocol import BlindItem
-from kvrelay.judging.stage import is_final, judge_records
+from kvrelay.judging.stage import judge_records
 from kvrelay.run.record import Cell, RunRecord, Verdict
 
 
@@ -84,7 +84,7 @@ def test_known_items_are_skipped_and_unfinal_ones_come_again():
     )
     verdicts: list[Verdict] = []
     judge_records(records(5), first, set(), verdicts.append)
-    known = {verdict.item_key for verdict in verdicts if is_final(verdict)}
+    known = {verdict.item_key for verdict in verdicts if verdict.is_final}
     second = ScriptedJudge(lambda item: False)
     counts = judge_records(records(5), second, known, verdicts.append)
     assert sorted(second.asked) == ["0", "2"]
@@ -103,7 +103,7 @@ def test_known_items_are_skipped_and_unfinal_ones_come_again():
     ],
 )
 def test_is_final(correct, reason, final):
-    assert is_final(Verdict(judge_id="j", item_key="k", correct=correct, reason=reason)) is final
+    assert Verdict(judge_id="j", item_key="k", correct=correct, reason=reason).is_final is final
 
 
 def test_nothing_to_do_asks_nothing():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from kvrelay.core.checks import basis_points
 from kvrelay.core.errors import ConfigError
 from kvrelay.selection.bm25 import BM25
 from kvrelay.selection.cam import CaM
@@ -11,7 +12,6 @@ from kvrelay.selection.chunkkv import ChunkKV
 from kvrelay.selection.h2o import H2O
 from kvrelay.selection.pyramidkv import PyramidKV
 from kvrelay.selection.random import Random
-from kvrelay.selection.settings import basis_points
 from kvrelay.selection.snapkv import SnapKV
 
 REFUSED = [

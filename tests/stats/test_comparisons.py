@@ -49,7 +49,7 @@ def test_means_by_hand(cells: dict[tuple[str, str, str], CellSummary]) -> None:
 def test_a_comparison_by_hand(found: dict[tuple[str, str, str], Comparison]) -> None:
     """talks, BM25: 010100 against 111001. Cluster sums 2 of 3, -1 of 1, 1 of 2: question-weighted 2 of 6."""
     c = found["talks", "bm25", "accuracy"]
-    assert (c.baseline_value, c.position_value) == (pytest.approx(200 / 6), pytest.approx(400 / 6))
+    assert (c.baseline_value, c.value) == (pytest.approx(200 / 6), pytest.approx(400 / 6))
     assert c.estimate is not None and c.moves is not None
     assert c.estimate.point == pytest.approx(200 / 6)
     assert (c.estimate.n, c.estimate.n_clusters) == (6, 3)
@@ -66,7 +66,7 @@ def test_gaps_leave_the_pair_out_and_are_counted(found: dict[tuple[str, str, str
     c = found["talks", "snapkv", "accuracy"]
     assert c.estimate is not None and c.moves is not None
     assert (c.n_expected, c.estimate.n, c.n_unscored, c.n_missing) == (6, 3, 1, 2)
-    assert (c.baseline_value, c.position_value) == (pytest.approx(100 / 3), pytest.approx(200 / 3))
+    assert (c.baseline_value, c.value) == (pytest.approx(100 / 3), pytest.approx(200 / 3))
     assert c.estimate.n_clusters == 2
     # Unknown against it: original 0,1,1,1,0,0 and moved 1,1,1,1,0,0; for it: 0,0,1,0,0,0 and 1,1,1,1,1,0.
     assert c.worst == pytest.approx(100 / 6)

@@ -29,6 +29,8 @@ FAMILIES: dict[str, tuple[str, dict[str, Any]]] = {
     "qwen2": ("qwen2", {}),
     "qwen2-yarn": ("qwen2", {"rope_parameters": YARN}),
     "qwen3": ("qwen3", {}),
+    "qwen3_moe": ("qwen3_moe", {}),
+    "glm4_moe": ("glm4_moe", {}),
 }
 
 

@@ -26,6 +26,14 @@ class Attend(Protocol):
     def attend(self, layer: int, query: Tensor, key: Tensor, value: Tensor, scaling: float) -> Tensor: ...
 
 
+class ForwardStopped(Exception):
+    """Raised in an ``attend`` to end a forward pass early: all that was wanted of it has been computed.
+
+    It passes through a stock model's own forward, whose wrappers undo what they set in ``finally``; whoever runs the
+    pass catches it.
+    """
+
+
 class Recorder(Protocol):
     """Watches a causal prefill, layer by layer, and keeps a reduction of its attention."""
 
@@ -109,14 +117,3 @@ class RaggedContinuation:
         else:
             history = valid[:, :, None].expand(-1, -1, n_new, -1)
         return torch.cat([history, among_new.expand(*history.shape[:2], -1, -1)], -1)
-
-
-class SlotRefresh:
-    """Chosen tokens of one row are recomputed in place: each reads all valid slots up to its own coordinate."""
-
-    def __init__(self, query_coordinate_Q: Tensor, coordinate_K: Tensor) -> None:
-        self.visible_QK = coordinate_K[None, :] <= query_coordinate_Q[:, None]
-
-    def attend(self, layer: int, query: Tensor, key: Tensor, value: Tensor, scaling: float) -> Tensor:
-        mask = self.visible_QK.to(query.device)
-        return scaled_dot_product_attention(query, key, value, attn_mask=mask, enable_gqa=True, scale=scaling)

@@ -19,6 +19,17 @@ from kvrelay.backend.model import CausalModel
 from kvrelay.core.cache import KVCache, LayerKV
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Distributions:
+    """What one row says at every token of its own answer: (A, vocabulary) log-probabilities, teacher-forced.
+
+    ``context_ids`` are the A - 1 tokens that stand before the last of them.
+    """
+
+    context_ids: tuple[int, ...]
+    logprobs: Tensor
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
     """What is asked of every row: the question, how long to answer, and what to score beside the answer.
@@ -33,17 +44,22 @@ class Asked:
     reference_ids: tuple[int, ...] = ()
     option_ids: tuple[tuple[int, ...], ...] = ()
     whole_options: bool = False
+    fidelity_to: Distributions | None = field(default=None, compare=False)
 
     @property
     def room(self) -> int:
         """Tokens that may follow a history at most."""
         scored = max([len(self.reference_ids), *(len(ids) for ids in self.option_ids)])
+        if self.fidelity_to is not None:
+            scored = max(scored, len(self.fidelity_to.context_ids))
         return len(self.question_ids) + max(self.max_new_tokens, scored)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
     """One row's answer. ``reference_nll`` in nats a token; ``option_logprobs`` in the order of the options.
+
+    ``kl``: mean KL divergence of this row from `Asked.fidelity_to`, nats a token of that row's answer.
 
     ``finite`` is false where a token was chosen from logits that are no numbers, so that the answer is none.
     """
@@ -52,6 +68,7 @@ class Answer:
     stopped_by_eos: bool
     finite: bool
     reference_nll: float | None
+    kl: float | None
     option_logprobs: tuple[float, ...]
     question_s: float
     decode_s: float
@@ -60,16 +77,20 @@ class Answer:
 
 def answer_rows(model: CausalModel, rows: Sequence[KVCache], asked: Asked) -> list[Answer]:
     """Answer one question over each row greedily, all rows in one batch. Caches are read, never changed."""
-    started = time.perf_counter()
     batch = _Batch(model, rows, asked.room)
+    started = time.perf_counter()
     last = batch.read(asked.question_ids)[:, -1]
     first_logits = model.logits(last)
+    synchronise(model.device)
+    asked_at = time.perf_counter()
     kept = batch.cache.lengths()
     nll = batch.reference_nll(first_logits, asked.reference_ids)
     batch.forget(kept)
     options = batch.option_logprobs(first_logits, asked)
     batch.forget(kept)
-    asked_at = time.perf_counter()
+    kl = batch.divergence(first_logits, asked.fidelity_to)
+    batch.forget(kept)
+    scored_at = time.perf_counter()
     tokens, eos, finite = batch.greedy(first_logits, asked.max_new_tokens)
     ended = time.perf_counter()
     return [
@@ -78,13 +99,23 @@ def answer_rows(model: CausalModel, rows: Sequence[KVCache], asked: Asked) -> li
             stopped_by_eos=eos[row],
             finite=finite[row],
             reference_nll=None if nll is None else float(nll[row]),
+            kl=None if kl is None else float(kl[row]),
             option_logprobs=tuple(options[row].tolist()) if options is not None else (),
             question_s=asked_at - started,
-            decode_s=ended - asked_at,
+            decode_s=ended - scored_at,
             first_logits=first_logits[row],
         )
         for row in range(len(rows))
     ]
+
+
+def distributions(model: CausalModel, row: KVCache, question_ids: Sequence[int], answer: Answer) -> Distributions:
+    """What a row says at every token of ``answer``, its own, up to where it ended."""
+    context = answer.token_ids if answer.stopped_by_eos else answer.token_ids[:-1]
+    batch = _Batch(model, [row], len(question_ids) + len(context))
+    first_logits = model.logits(batch.read(question_ids)[:, -1])
+    logits = batch.forced(first_logits, context)[0]
+    return Distributions(context_ids=tuple(context), logprobs=logits.log_softmax(-1))
 
 
 class _Batch:
@@ -117,6 +148,20 @@ class _Batch:
             wanted = self.model.row(reference_ids[1:]).expand(logits.shape[0], -1)
             total = total - logits.log_softmax(-1).gather(-1, wanted[..., None])[..., 0].double().sum(-1)
         return total / len(reference_ids)
+
+    def forced(self, first_logits: Tensor, context_ids: Sequence[int]) -> Tensor:
+        """Logits (B, A, vocabulary) after the question and after each of the A - 1 tokens that follow it."""
+        if not context_ids:
+            return first_logits[:, None]
+        return torch.cat([first_logits[:, None], self.model.logits(self.read(context_ids))], 1)
+
+    def divergence(self, first_logits: Tensor, to: Distributions | None) -> Tensor | None:
+        """Mean over answer tokens of KL(to || row), (B,), nats; summed over the vocabulary in float64."""
+        if to is None:
+            return None
+        own = self.forced(first_logits, to.context_ids).log_softmax(-1)
+        wanted = to.logprobs.to(own.device).double()
+        return torch.stack([(wanted.exp() * (wanted - row.double())).sum(-1).mean() for row in own])
 
     def option_logprobs(self, first_logits: Tensor, asked: Asked) -> Tensor | None:
         """(B, options): of the first token in which the options differ, or of whole options the mean over tokens."""
@@ -160,6 +205,12 @@ class _Batch:
                 break
             logits = self.model.logits(self.read(chosen[:, None])[:, -1])
         return tokens, ended, finite
+
+
+def synchronise(device: torch.device) -> None:
+    """Wait for an accelerator's queue, so that a clock reads what has been done."""
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
 
 
 def _shared_prefix(options: Sequence[Sequence[int]]) -> int:

@@ -62,18 +62,32 @@ class AppendLayer(_Layer):
 
 
 class SlotLayer(_Layer):
-    """Writes new states into chosen slots of (1, H, K, D) buffers and gives the whole layer back."""
+    """Writes new states into chosen slots of (1, H, K, D) buffers, then gives the first ``end`` columns back.
 
-    def __init__(self, keys: Tensor, values: Tensor, slots: Tensor) -> None:
+    ``slots`` is an ascending index tensor on the buffers' device, or a slice where the slots are consecutive.
+    """
+
+    def __init__(self, keys: Tensor, values: Tensor, slots: Tensor | slice, end: int) -> None:
         super().__init__()
         self.lazy_initialization(keys)
-        self.keys, self.values, self.slots, self.length = keys, values, slots, keys.shape[2]
+        self.keys, self.values, self.slots, self.end, self.length = keys, values, slots, end, keys.shape[2]
 
     def update(self, key_states: Tensor, value_states: Tensor, *args: Any, **kwargs: Any) -> tuple[Tensor, Tensor]:
-        slots = self.slots.to(self.keys.device)
-        self.keys[:, :, slots] = key_states
-        self.values[:, :, slots] = value_states
-        return self.keys, self.values
+        self.keys[:, :, self.slots] = key_states
+        self.values[:, :, self.slots] = value_states
+        return self.keys[:, :, : self.end], self.values[:, :, : self.end]
+
+
+class JoinLayer(_Layer):
+    """Puts new states after (1, H, K, D) states that are read and never changed; nothing of it is kept."""
+
+    def __init__(self, keys: Tensor, values: Tensor) -> None:
+        super().__init__()
+        self.lazy_initialization(keys)
+        self.keys, self.values, self.length = keys, values, keys.shape[2]
+
+    def update(self, key_states: Tensor, value_states: Tensor, *args: Any, **kwargs: Any) -> tuple[Tensor, Tensor]:
+        return torch.cat([self.keys, key_states], 2), torch.cat([self.values, value_states], 2)
 
 
 class RelayCache(Cache):

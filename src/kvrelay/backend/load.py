@@ -40,7 +40,8 @@ class ModelSpec:
     for a tiny random model. ``gguf_file`` names a GGUF file, which is dequantised once and kept under
     ``cache_folder``. ``rope_parameters`` replace the config's (static YaRN for Qwen2); ``position_range`` overrides the
     range that the config states. ``expected_attention_scaling`` is checked by the gate, because YaRN is easily off
-    without a word. ``answer_eos`` are further tokens that end an answer.
+    without a word. ``answer_eos`` are further tokens that end an answer. ``template_options`` are variables of the chat
+    template (``enable_thinking: false`` for Qwen3).
     """
 
     name: str
@@ -50,6 +51,7 @@ class ModelSpec:
     dtype: Literal["float32", "bfloat16", "float16", "float64"] = "float32"
     device: str = "cpu"
     chat_template: bool = True
+    template_options: dict[str, Any] = field(default_factory=dict)
     rope_parameters: dict[str, Any] = field(default_factory=dict)
     position_range: int | None = None
     expected_attention_scaling: float | None = None
@@ -127,6 +129,8 @@ def load_model(spec: ModelSpec) -> CausalModel:
     _quietly()
     log.info("loading %s from %s (%s, %s)", spec.name, spec.source, spec.dtype, spec.device)
     given: dict[str, Any] = {"config": config, "dtype": spec.torch_dtype, "attn_implementation": ATTENTION_NAME}
+    if spec.torch_dtype == torch.float64 and getattr(config, "num_experts_per_tok", None):
+        given["experts_implementation"] = "eager"  # grouped matrix products have no float64
     if spec.device == "auto":
         given["device_map"] = "auto"
     module = _try(spec, lambda: read_weights(folder, **given, **extra), "weights")
@@ -185,9 +189,28 @@ def _stated_range(config: Any, parameters: dict[str, Any]) -> int:
 
 def _parameter_count(config: Any, head_dim: int) -> int:
     attention = config.hidden_size * head_dim * 2 * (config.num_attention_heads + config.num_key_value_heads)
-    layer = attention + 3 * config.hidden_size * config.intermediate_size
+    layers = range(config.num_hidden_layers)
+    mixed = sum(attention + _feed_forward_count(config, layer) for layer in layers)
     tied = 1 if config.tie_word_embeddings else 2
-    return int(config.num_hidden_layers * layer + tied * config.vocab_size * config.hidden_size)
+    return int(mixed + tied * config.vocab_size * config.hidden_size)
+
+
+def _feed_forward_count(config: Any, layer: int) -> int:
+    """Weights of one layer's feed-forward part: dense, or its router and all of its experts."""
+    one = 3 * config.hidden_size
+    n_experts = getattr(config, "num_local_experts", None)
+    if not n_experts or not _has_experts(config, layer):
+        return int(one * config.intermediate_size)
+    shared = getattr(config, "n_shared_experts", None) or 0
+    return int(one * config.moe_intermediate_size * (n_experts + shared) + config.hidden_size * n_experts)
+
+
+def _has_experts(config: Any, layer: int) -> bool:
+    """GLM keeps its first layers dense; Qwen names dense ones, or makes every so many sparse."""
+    if (n_dense := getattr(config, "first_k_dense_replace", None)) is not None:
+        return layer >= int(n_dense)
+    dense = getattr(config, "mlp_only_layers", None) or ()
+    return layer not in dense and (layer + 1) % (getattr(config, "decoder_sparse_step", None) or 1) == 0
 
 
 def _located(spec: ModelSpec) -> tuple[str, dict[str, Any]]:

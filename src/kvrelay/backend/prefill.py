@@ -19,10 +19,14 @@ from kvrelay.core.history import HistoryText, Need, PrefilledHistory, Question, 
 def full_cache(model: CausalModel, captured: RelayCache, n_tokens: int) -> KVCache:
     """A master `KVCache`, every token at its own position, from what a forward of one sequence captured."""
     layers = []
+    shared: dict[torch.device, tuple[Tensor, Tensor]] = {}
     for layer in captured.layers:
         keys, values = layer.keys[0], layer.values[0]
-        positions = torch.arange(n_tokens, device=keys.device).expand(keys.shape[0], -1)
-        valid = torch.ones(1, n_tokens, dtype=torch.bool, device=keys.device).expand(keys.shape[0], -1)
+        if keys.device not in shared:
+            ones = torch.ones(1, n_tokens, dtype=torch.bool, device=keys.device)
+            numbers = torch.arange(n_tokens, device=keys.device)
+            shared[keys.device] = (numbers.expand(keys.shape[0], -1), ones.expand(keys.shape[0], -1))
+        positions, valid = shared[keys.device]
         layers.append(
             LayerKV(keys_HKD=keys, values_HKD=values, source_HK=positions, coordinate_HK=positions, valid_HK=valid)
         )

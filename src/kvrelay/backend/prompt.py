@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import bisect
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import accumulate, pairwise
 from typing import Any
 
 from kvrelay.core.errors import AssetError
@@ -37,10 +38,37 @@ class _Part:
     unit: int | None
 
 
-class PromptRenderer:
-    """Renders examples for one tokenizer. ``template`` false writes the prompt plainly, for base models."""
+@dataclass(slots=True)
+class _Tokens:
+    """Ids, each one's own text, and whether it comes from the template."""
 
-    def __init__(self, tokenizer: Any, template: bool = True) -> None:
+    ids: list[int] = field(default_factory=list)
+    pieces: list[str] = field(default_factory=list)
+    special: list[bool] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.pieces = self.pieces or [""] * len(self.ids)
+        self.special = self.special or [False] * len(self.ids)
+
+    def __iadd__(self, other: _Tokens) -> _Tokens:
+        self.ids += other.ids
+        self.pieces += other.pieces
+        self.special += other.special
+        return self
+
+    def split(self, at: int) -> tuple[_Tokens, _Tokens]:
+        """The tokens before ``at``, and the others."""
+        head = _Tokens(self.ids[:at], self.pieces[:at], self.special[:at])
+        return head, _Tokens(self.ids[at:], self.pieces[at:], self.special[at:])
+
+
+class PromptRenderer:
+    """Renders examples for one tokenizer. ``template`` false writes the prompt plainly, for base models.
+
+    ``options`` are the chat template's own variables (``enable_thinking: false`` for Qwen3).
+    """
+
+    def __init__(self, tokenizer: Any, template: bool = True, options: Mapping[str, Any] | None = None) -> None:
         if template and not getattr(tokenizer, "chat_template", None):
             raise AssetError(
                 "the model's tokenizer has no chat template; set model.*.chat_template=false for a base model, "
@@ -48,6 +76,7 @@ class PromptRenderer:
             )
         self.tokenizer = tokenizer
         self.template = template
+        self.options = dict(options or {})
         self._apply_template([{"role": "user", "content": "a"}])  # a broken template is told before any work
 
     def count(self, text: str) -> int:
@@ -63,48 +92,55 @@ class PromptRenderer:
         return str(self.tokenizer.decode(list(token_ids), skip_special_tokens=True)).strip()
 
     def render(self, example: Example) -> Prompt:
-        """Tokens of one example. Consecutive units are tokenised as one text, so that borders fall as in the prompt."""
-        before: list[int] = self._opening_ids()
-        history: list[int] = []
-        after: list[int] = []
+        """Tokens of one example. Consecutive units are tokenised as one text, so that borders fall as in the prompt;
+        each by itself where some of them are to be deleted, so that what is left does not depend on where they stood.
+        """
+        opening = self._opening_ids()
+        before, history, after = _Tokens(opening, special=[True] * len(opening)), _Tokens(), _Tokens()
         spans: dict[int, tuple[int, int]] = {}
         seen_unit = seen_question = False
         for kind, payload in self._segments(example):
             if kind == "units":
-                ids, found = self._encode_units(payload)
-                _extend_spans(spans, found, len(history))
-                history.extend(ids)
+                for run in [[part] for part in payload] if example.deleted else [payload]:
+                    tokens, found = self._encode_units(run)
+                    _extend_spans(spans, found, len(history.ids))
+                    history += tokens
                 seen_unit = True
                 continue
-            ids = self._template_ids(payload) if kind == "template" else self._data_ids(payload[0].text)
+            tokens = self._template_tokens(payload) if kind == "template" else self._data_tokens(payload[0].text)
             seen_question = seen_question or (kind == "parts" and payload[0].unit is None)
-            (after if seen_question else history if seen_unit else before).extend(ids)
-        moved = self._template_tail(example, history, spans)
-        history, after = history[: len(history) - len(moved)], moved + after
-        return self._prompt(example, before, history, after, spans)
+            part = after if seen_question else history if seen_unit else before
+            part += tokens
+        # template tokens between the last unit and the question belong to what follows the history
+        history, tail = history.split(max((end for _, end in spans.values()), default=0))
+        return self._prompt(example, before, history, tail.ids + after.ids, spans)
 
     def _prompt(
         self,
         example: Example,
-        before: list[int],
-        history: list[int],
+        before: _Tokens,
+        history: _Tokens,
         after: list[int],
         spans: dict[int, tuple[int, int]],
     ) -> Prompt:
         text = HistoryText(
-            protected=len(before),
-            n_history=len(history),
+            protected=len(before.ids),
+            n_history=len(history.ids),
             unit_ids=tuple(unit.id for unit in example.units),
             unit_spans=tuple(spans.get(index, (0, 0)) for index in range(len(example.units))),
             index_texts=tuple(unit.index_text for unit in example.units),
+            pieces=(*before.pieces, *history.pieces),
+            special=(*before.special, *history.special),
         )
-        question = Question(text=example.question, token_ids=tuple(after), example_id=example.id)
-        return Prompt(prefilled_ids=tuple(before + history), text=text, question=question)
-
-    def _template_tail(self, example: Example, history: list[int], spans: dict[int, tuple[int, int]]) -> list[int]:
-        """Template tokens between the last unit and the question belong to what follows the history."""
-        end = max((span[1] for span in spans.values()), default=0)
-        return history[end:]
+        bare = self._data_tokens(example.question)
+        question = Question(
+            text=example.question,
+            token_ids=tuple(after),
+            example_id=example.id,
+            text_ids=tuple(bare.ids),
+            text_pieces=tuple(bare.pieces),
+        )
+        return Prompt(prefilled_ids=(*before.ids, *history.ids), text=text, question=question)
 
     def _segments(self, example: Example) -> Iterator[tuple[str, Any]]:
         """("template", text), ("parts", [part]) and ("units", [parts of adjacent units]) in prompt order."""
@@ -140,7 +176,9 @@ class PromptRenderer:
         if not self.template:
             return "".join(message["content"] for message in messages)
         try:
-            text: str = self.tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
+            text: str = self.tokenizer.apply_chat_template(
+                messages, tokenize=False, add_generation_prompt=True, **self.options
+            )
         except Exception as error:  # Jinja's classes, and whatever a template raises by itself
             raise AssetError(
                 f"the model's chat template refuses these messages: {' '.join(str(error).split())}; "
@@ -148,17 +186,24 @@ class PromptRenderer:
             ) from error
         return text
 
-    def _template_ids(self, text: str) -> list[int]:
-        return list(self.tokenizer(text, add_special_tokens=False, split_special_tokens=False).input_ids)
+    def _template_tokens(self, text: str) -> _Tokens:
+        encoded = self.tokenizer(
+            text, add_special_tokens=False, split_special_tokens=False, return_offsets_mapping=True
+        )
+        return _Tokens(list(encoded.input_ids), _pieces(text, encoded.offset_mapping), [True] * len(encoded.input_ids))
+
+    def _data_tokens(self, text: str) -> _Tokens:
+        text = _encodable(text)
+        encoded = self.tokenizer(text, add_special_tokens=False, split_special_tokens=True, return_offsets_mapping=True)
+        return _Tokens(list(encoded.input_ids), _pieces(text, encoded.offset_mapping))
 
     def _data_ids(self, text: str) -> list[int]:
         return list(self.tokenizer(_encodable(text), add_special_tokens=False, split_special_tokens=True).input_ids)
 
-    def _encode_units(self, run: list[_Part]) -> tuple[list[int], dict[int, tuple[int, int]]]:
-        """Ids of one run and its units' token spans; a token belongs to the unit that holds its first character."""
-        text = _encodable("".join(part.text for part in run))
-        encoded = self.tokenizer(text, add_special_tokens=False, split_special_tokens=True, return_offsets_mapping=True)
-        starts = [start for start, _ in encoded.offset_mapping]
+    def _encode_units(self, run: list[_Part]) -> tuple[_Tokens, dict[int, tuple[int, int]]]:
+        """One run's tokens and its units' token spans; a token belongs to the unit that holds its first character."""
+        tokens = self._data_tokens("".join(part.text for part in run))
+        starts = [0, *accumulate(map(len, tokens.pieces))][: len(tokens.ids)]
         spans: dict[int, tuple[int, int]] = {}
         character = 0
         for part in run:
@@ -168,7 +213,16 @@ class PromptRenderer:
             if part.unit is not None:
                 old = spans.get(part.unit)
                 spans[part.unit] = found if old is None else (old[0], found[1])
-        return list(encoded.input_ids), spans
+        return tokens, spans
+
+
+def _pieces(text: str, offsets: Sequence[tuple[int, int]]) -> list[str]:
+    """Each token's own text, from where it starts to where the next one does: together they are the whole text.
+
+    Tokens that are parts of one character start together: the last of them has it, the others have none.
+    """
+    starts = [0, *(start for start, _ in offsets[1:]), len(text)] if offsets else []
+    return [text[start:end] for start, end in pairwise(starts)]
 
 
 def _extend_spans(spans: dict[int, tuple[int, int]], found: dict[int, tuple[int, int]], offset: int) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 from kvrelay.core.errors import UnsupportedModelError
 
-FAMILIES = frozenset({"llama", "qwen2", "qwen3"})
+FAMILIES = frozenset({"llama", "qwen2", "qwen3", "qwen3_moe", "glm4_moe"})
 EXACT_ROPE_TYPES = frozenset({"default", "linear", "llama3", "yarn"})
 ROPE_SETTINGS = {
     "linear": ("factor",),

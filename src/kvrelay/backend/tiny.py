@@ -11,6 +11,8 @@ from tokenizers.decoders import ByteLevel as ByteDecoder
 from tokenizers.models import BPE
 from tokenizers.pre_tokenizers import ByteLevel
 from transformers import (
+    Glm4MoeConfig,
+    Glm4MoeForCausalLM,
     LlamaConfig,
     LlamaForCausalLM,
     PreTrainedTokenizerFast,
@@ -18,6 +20,8 @@ from transformers import (
     Qwen2ForCausalLM,
     Qwen3Config,
     Qwen3ForCausalLM,
+    Qwen3MoeConfig,
+    Qwen3MoeForCausalLM,
 )
 
 from kvrelay.backend.weights import written_once
@@ -33,6 +37,14 @@ FAMILIES: dict[str, tuple[Any, Any]] = {
     "llama": (LlamaConfig, LlamaForCausalLM),
     "qwen2": (Qwen2Config, Qwen2ForCausalLM),
     "qwen3": (Qwen3Config, Qwen3ForCausalLM),
+    "qwen3_moe": (Qwen3MoeConfig, Qwen3MoeForCausalLM),
+    "glm4_moe": (Glm4MoeConfig, Glm4MoeForCausalLM),
+}
+_EXPERTS = {"moe_intermediate_size": 32, "num_experts_per_tok": 2}
+FAMILY_SETTINGS: dict[str, dict[str, Any]] = {
+    "qwen3_moe": {**_EXPERTS, "num_experts": 4, "norm_topk_prob": True},
+    # As GLM-4.5-Air: one dense layer first, half of each head rotated; the norms are those of its larger sister.
+    "glm4_moe": {**_EXPERTS, "n_routed_experts": 4, "use_qk_norm": True, "first_k_dense_replace": 1},
 }
 
 
@@ -65,6 +77,7 @@ def tiny_config(family: str = "llama", vocab_size: int = 258, **changes: Any) ->
         "tie_word_embeddings": False,
         "eos_token_id": 257,
         "bos_token_id": None,
+        **FAMILY_SETTINGS.get(family, {}),
         **changes,
     }
     return FAMILIES[family][0](**given)
@@ -74,7 +87,10 @@ def tiny_model(config: Any, seed: int = 0, dtype: torch.dtype = torch.float32) -
     """A randomly initialised model of a config; the global generator is left as it was."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        return FAMILIES[config.model_type][1](config).to(dtype).eval()
+        module = FAMILIES[config.model_type][1](config).to(dtype).eval()
+    if dtype == torch.float64 and getattr(config, "num_experts_per_tok", None):
+        module.set_experts_implementation("eager")  # grouped matrix products have no float64
+    return module
 
 
 def seeded_folder(source: str, cache_folder: str) -> Path:

@@ -12,10 +12,11 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
+from kvrelay.core.edit import Edit
 from kvrelay.core.errors import PositionError
 from kvrelay.core.positions import PositionPlan
 from kvrelay.core.rope import RotarySpec, RotaryTable, rotate
-from kvrelay.core.selection import Selection
+from kvrelay.core.selection import Selection, surviving
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -61,7 +62,23 @@ class KVCache:
         layers = []
         for index, (layer, kept) in enumerate(zip(self.layers, selection.layers, strict=True)):
             values = layer.values_HKD if selection.values_LHND is None else selection.values_LHND[index]
-            layers.append(_gather(layer, values, kept.source_HK))
+            layers.append(_gather(layer, values, kept.source_HK, kept.source_HK))
+        return replace(self, layers=tuple(layers))
+
+    def edited(self, edit: Edit, n_tokens: int) -> KVCache:
+        """The cache without the states of deleted tokens; what stays is renumbered, keys and values untouched.
+
+        ``source_HK`` becomes the position in the edited text of n' tokens, ``coordinate_HK`` stays what the keys are
+        rotated to, so that one `moved` from this copy closes the gap. ``n_tokens`` is the length of the unedited
+        context. Heads may hold different states.
+        """
+        kept = edit.kept(n_tokens)
+        made: dict[int, tuple[Tensor, Tensor]] = {}
+        layers: list[LayerKV] = []
+        for layer in self.layers:
+            if id(layer.source_HK) not in made:
+                made[id(layer.source_HK)] = surviving(layer.source_HK, kept, n_tokens)
+            layers.append(_gather(layer, layer.values_HKD, *made[id(layer.source_HK)]))
         return replace(self, layers=tuple(layers))
 
     def moved(self, plan: PositionPlan, table: RotaryTable) -> KVCache:
@@ -95,9 +112,10 @@ class KVCache:
         return source.hexdigest(), values.hexdigest()
 
 
-def _gather(layer: LayerKV, values_HND: Tensor, source_HK: Tensor) -> LayerKV:
-    valid = source_HK >= 0
-    index = source_HK.clamp(min=0)
+def _gather(layer: LayerKV, values_HND: Tensor, slot_HK: Tensor, source_HK: Tensor) -> LayerKV:
+    """The states in ``slot_HK`` (-1 is padding), said to stand at ``source_HK``."""
+    valid = slot_HK >= 0
+    index = slot_HK.clamp(min=0)
     width = layer.keys_HKD.shape[-1]
     wide = index[..., None].expand(-1, -1, width)
     keys, values = layer.keys_HKD.gather(1, wide), values_HND.gather(1, wide)

@@ -69,10 +69,11 @@ class Edit:
                 raise EditError(f"the span ({start}, {end}) is empty; wanted start < end, in characters")
             if start < 0 or end > total:
                 raise EditError(f"the span ({start}, {end}) lies outside the context of {total} characters")
-            first = bisect.bisect_right(ends, start)
-            last = bisect.bisect_left(ends, end)
-            found.append((first, last + 1))
+            first, last = bisect.bisect_right(ends, start), bisect.bisect_left(ends, end)
             border = (ends[first] - len(pieces[first]), ends[last])
+            while first > protected and not pieces[first - 1]:
+                first -= 1  # an earlier part of the same character
+            found.append((first, last + 1))
             if border != (start, end):
                 snapped.append([start, end, *border])
         notes = {"snapped": snapped} if snapped else None

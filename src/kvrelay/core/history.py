@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
 from torch import Tensor
 
 from kvrelay.core.cache import KVCache
+from kvrelay.core.errors import EditError
 from kvrelay.core.selection import Selection
 
 
@@ -36,7 +37,9 @@ Need = WindowMass | ColumnMass
 class HistoryText:
     """What the history's tokens are: T tokens after P protected ones, and the units' half-open token spans.
 
-    Spans count from the history's first token; a token belongs to the unit that holds its first character.
+    Spans count from the history's first token; a token belongs to the unit that holds its first character. ``pieces``
+    is each prefilled token's own text (together they are the prompt's beginning; of tokens that share a character only
+    the last has it) and ``special`` marks tokens of the chat template; both have N = P + T entries.
     """
 
     protected: int
@@ -44,10 +47,23 @@ class HistoryText:
     unit_ids: tuple[str, ...]
     unit_spans: tuple[tuple[int, int], ...]
     index_texts: tuple[str, ...]
+    pieces: tuple[str, ...] = ()
+    special: tuple[bool, ...] = ()
 
     @property
     def n_prefilled(self) -> int:
         return self.protected + self.n_history
+
+    def spans_of(self, unit_ids: Collection[str]) -> list[tuple[int, int]]:
+        """Token spans of units in the prompt, protected tokens counted. Raises `EditError` for an unknown unit."""
+        unknown = set(unit_ids) - set(self.unit_ids)
+        if unknown:
+            raise EditError(
+                f"the history has no unit {sorted(unknown)[0]!r}; it may have been trimmed away "
+                "(key: dataset.max_history_tokens)"
+            )
+        named = zip(self.unit_ids, self.unit_spans, strict=True)
+        return [(self.protected + a, self.protected + b) for unit, (a, b) in named if unit in unit_ids]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

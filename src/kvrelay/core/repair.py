@@ -148,7 +148,8 @@ class Allocator(Protocol):
     """Chooses the states to refresh. A frozen dataclass that Hydra builds; equal inputs give equal slots.
 
     Optional attributes: ``fixed_budget`` (a name for records) with a method ``fixed_states(context)``, where the
-    number of states follows from the context alone, whatever the budget; ``reads_clean`` (True for a diagnostic, which
+    number of states follows from the context alone, whatever the budget; ``refreshes`` (False where an executor has
+    nothing to do); ``reads_clean`` (True for a diagnostic, which
     gets a `CleanProbe` and is no method); ``afresh`` (True for Re-prefill, which repairs nothing).
     """
 

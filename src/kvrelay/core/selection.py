@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import torch
 from torch import Tensor
 
+from kvrelay.core.edit import Edit
 from kvrelay.core.positions import PositionPlan
 
 PADDING = -1
@@ -40,6 +41,12 @@ class LayerSelection:
         slot = torch.arange(width, device=self.source_HK.device).expand(n_heads, width)
         return slot - (width - self.counts_H)[:, None]
 
+    def edited(self, kept: Sequence[int], n_tokens: int) -> LayerSelection:
+        """One layer of `Selection.edited`; ``kept`` are the original positions that stay."""
+        slot_HK, source_HK = surviving(self.source_HK, kept, n_tokens)
+        score_HK = self.score_HK.gather(1, slot_HK.clamp(min=0)).masked_fill(slot_HK < 0, torch.nan)
+        return LayerSelection(source_HK=source_HK, score_HK=score_HK)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Selection:
@@ -69,6 +76,12 @@ class Selection:
         """A `PositionPlan` from a rule for one layer, evaluated once for layers that share an object."""
         made = {id(layer): coordinates(layer).masked_fill(~layer.valid_HK, 0) for layer in self.distinct()}
         return PositionPlan(coordinate_LHK=tuple(made[id(layer)] for layer in self.layers), next_position=next_position)
+
+    def edited(self, edit: Edit, n_tokens: int) -> Selection:
+        """What stays of it when tokens of the history of ``n_tokens`` are deleted, renumbered to the edited text."""
+        kept = edit.kept(n_tokens)
+        made = {id(layer): layer.edited(kept, n_tokens) for layer in self.distinct()}
+        return replace(self, layers=tuple(made[id(layer)] for layer in self.layers), values_LHND=None)
 
     def counts_LH(self) -> list[list[int]]:
         """Exact retained counts per layer and head, protected states included."""
@@ -141,11 +154,24 @@ def shared(layer: LayerSelection, n_layers: int) -> tuple[LayerSelection, ...]:
     return (layer,) * n_layers
 
 
+def surviving(source_HK: Tensor, kept: Sequence[int], n_tokens: int) -> tuple[Tensor, Tensor]:
+    """Slots of the states whose tokens are ``kept``, and their new source positions; both (H, K'), padded left by -1.
+
+    New positions count the kept tokens from 0. ``source_HK`` holds positions in a text of ``n_tokens``, -1 in padding.
+    """
+    renumbered = torch.full((n_tokens + 1,), PADDING, dtype=torch.long, device=source_HK.device)
+    renumbered[torch.tensor(list(kept), dtype=torch.long, device=source_HK.device)] = torch.arange(
+        len(kept), device=source_HK.device
+    )
+    source = renumbered[source_HK]  # padding reads the last entry
+    stays = source >= 0
+    width = int(stays.sum(-1).max())
+    # stable, so that what stays keeps its order while it moves to the end of its head
+    slot = torch.sort(stays.long(), dim=-1, stable=True).indices[:, source.shape[1] - width :]
+    found = source.gather(1, slot)
+    return slot.masked_fill(found < 0, PADDING), found
+
+
 def expand_heads(mask_T: Tensor, scores_T: Tensor, n_heads: int) -> tuple[Tensor, Tensor]:
     """One decision for all heads: views (H, T) of a mask and its scores."""
     return mask_T.expand(n_heads, -1), scores_T.expand(n_heads, -1)
-
-
-def union_width(layers: Sequence[LayerSelection]) -> int:
-    """Largest K over layers."""
-    return max(layer.source_HK.shape[1] for layer in layers)

@@ -22,6 +22,7 @@ class Trimmer:
     Units without evidence are dropped first, from the middle outward, until the rest fits; the last unit always
     stays. If that is not enough, the longest of the rest are cut from their ends to one common length: at the end of
     a turn (layout ``chat``) or paragraph (``document``), or at a character where that would waste over half of it.
+    Units that are to be deleted from the cache count as evidence.
     Only units and their evidence flags decide, never the question, so examples that share both still share a prefill.
     ``notes["trimmed"]`` says what was lost. One object serves a whole run: it counts each unit's text once.
     """
@@ -38,7 +39,8 @@ class Trimmer:
         sizes = [self._size(unit.text) for unit in example.units]
         if sum(sizes) <= self._limit:
             return example
-        kept = _survivors([unit.evidence for unit in example.units], sizes, self._limit)
+        named = {*example.deleted, example.slot}
+        kept = _survivors([unit.evidence or unit.id in named for unit in example.units], sizes, self._limit)
         level = _water_level([sizes[i] for i in kept], self._limit)
         cut = {i: self._cut(example.units[i], level, example.layout) for i in kept if sizes[i] > level}
         units = {i: cut.get(i, example.units[i]) for i in kept}

@@ -21,11 +21,6 @@ AHEAD = 2
 """Items handed out for each worker: one in work, one ready for when it is done."""
 
 
-def is_final(verdict: Verdict) -> bool:
-    """Whether a later run leaves this verdict alone: the caller builds ``known`` from final verdicts only."""
-    return verdict.is_final
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Counts:
     """What a pass over the records did. ``answers`` minus ``items`` is how many verdicts are shared."""
@@ -71,7 +66,7 @@ def judge_records(
             outcomes[_outcome(verdict)] += 1
             if progress is not None:
                 progress(done, len(todo))
-            failures = 0 if is_final(verdict) else failures + 1
+            failures = 0 if verdict.is_final else failures + 1
             if failures >= give_up_after:
                 raise EndpointError(_dead_server(failures, done, len(todo), verdict))
     return Counts(

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from kvrelay.core.errors import IncompleteError, KVRelayError
+from kvrelay.report.views import DEFAULT, names
 from kvrelay.report.write import main_table, write_report
 
 
@@ -15,18 +16,25 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Exit code 0, or that of the error: 5 for an incomplete experiment (its report is written), 6 for broken pairs."""
     parser = argparse.ArgumentParser(prog="python -m kvrelay.report", description=__doc__)
     parser.add_argument("folder", type=Path, help="OUT/<experiment>: holds runs/, records/ and verdicts/")
-    parser.add_argument("--baseline", default="original", help="position that the others are compared with")
+    parser.add_argument("--view", default=DEFAULT, help=f"the report's layout: {', '.join(names())}")
+    parser.add_argument("--baseline", help="position or allocator that the others are compared with; else the view's")
     parser.add_argument("--seed", type=int, default=0, help="seed of the bootstrap's draws")
     parser.add_argument("--resamples", type=int, default=10_000, help="number of bootstrap resamples")
     options = parser.parse_args(arguments)
     code = 0
     try:
-        write_report(options.folder, baseline=options.baseline, seed=options.seed, resamples=options.resamples)
+        write_report(
+            options.folder,
+            view=options.view,
+            baseline=options.baseline,
+            seed=options.seed,
+            resamples=options.resamples,
+        )
     except IncompleteError as error:
         code = _told(error)
     except KVRelayError as error:
         return _told(error)
-    table = main_table(options.folder)
+    table = main_table(options.folder, options.view)
     sys.stdout.write(f"{table.read_text(encoding='utf-8')}\n{table}\n")
     return code
 

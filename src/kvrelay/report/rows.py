@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from kvrelay.report import reported
@@ -42,7 +42,7 @@ def compared(c: Comparison, results: Results) -> Row:
         "baseline": c.baseline,
         "position": c.position,
         "baseline_value": c.baseline_value,
-        "position_value": c.position_value,
+        "position_value": c.value,
         **_estimate(c.estimate),
         "n_expected": c.n_expected,
         "n_unscored": c.n_unscored,
@@ -56,7 +56,7 @@ def compared(c: Comparison, results: Results) -> Row:
         "difference_if_worst": c.worst,
         "difference_if_best": c.best,
     }
-    return _finished(row, c.baseline, c.position)
+    return _finished(row, c.baseline, c.position, results.changed)
 
 
 def alone(cell: CellSummary, metric: Metric, results: Results, baseline: str) -> Row:
@@ -80,7 +80,7 @@ def alone(cell: CellSummary, metric: Metric, results: Results, baseline: str) ->
         "n_missing": missing,
         "note": ALONE,
     }
-    return _finished(row, baseline, None if base else cell.position)
+    return _finished(row, baseline, None if base else cell.position, results.changed)
 
 
 def _names(item: CellSummary | Comparison, metric: Metric, results: Results) -> dict[str, Any]:
@@ -114,9 +114,10 @@ def _estimate(e: Estimate | None) -> dict[str, Any]:
     }
 
 
-def _finished(row: dict[str, Any], baseline: str, position: str | None) -> Row:
+def _finished(row: dict[str, Any], baseline: str, position: str | None, changed: Collection[str]) -> Row:
     names = {kind: row[kind] for kind in ("model", "selector", "dataset", "retention")}
-    asked = row["metric"] == "accuracy"
+    as_named = not any(reported.altered(changed, {**names, "position": place}) for place in (baseline, position))
+    asked = row["metric"] == "accuracy" and as_named
     paper = reported.load().accuracy(**names, baseline=baseline, position=position) if asked else None
     published = {
         "paper_baseline": paper.baseline if paper else None,

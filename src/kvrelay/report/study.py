@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from kvrelay.report.names import cluster_unit, label, rank
+from kvrelay.report import footer
+from kvrelay.report.names import rank
 from kvrelay.report.rows import ORDER, Row, alone, compared, group, row_key
-from kvrelay.report.text import DAGGER, DOUBLE
-from kvrelay.stats.bootstrap import DAGGER_BELOW
 from kvrelay.stats.compare import METRICS, CellSummary, Comparison, compare, summarise_cells
 from kvrelay.stats.frame import Results
 
@@ -43,7 +42,13 @@ class Study:
     def footer(self, rows: Iterable[Row]) -> tuple[str, ...]:
         """What every table says below: what n is, the intervals, judges, clusters, inputs, and the marks in use."""
         shown = list(rows)
-        return tuple(line for line in (*_method(self), *_marks(shown), _inputs(self)) if line)
+        few, flat = (any(row[mark] for row in shown) for mark in ("dagger", "degenerate"))
+        return (
+            *footer.method(self.results, self.datasets, seed=self.seed, resamples=self.resamples),
+            *_papers(shown),
+            *footer.marks(dagger=few, degenerate=flat),
+            footer.inputs(self.results, self.commits),
+        )
 
 
 def make(
@@ -73,35 +78,6 @@ def make(
     )
 
 
-def _method(study: Study) -> list[str]:
-    results, table = study.results, study.results.table
-    by_data = {data: results.judges[data] for data in study.datasets if data in results.judges}
-    judges = "; ".join(f"{label('dataset', data)}: {judge}" for data, judge in by_data.items())
-    clusters = table[table["cluster"] != ""].groupby("dataset")["cluster"].nunique()
-    units = "; ".join(f"{label('dataset', d)}: {clusters.get(d, 0)} ({cluster_unit(d)})" for d in study.datasets)
-    cut = int((table["stop"] == "length").sum())
-    return [
-        "n counts the pairs whose two answers both have the measure; values and differences are over these pairs.",
-        f"Intervals: 95 %, paired cluster bootstrap, percentile, {study.resamples} resamples, seed {study.seed}; "
-        "beside it cluster-t with one degree of freedom less than clusters. Pointwise, not adjusted for their number.",
-        f"Clusters: {units}.",
-        f"Judge: {judges or 'none'}.",
-        f"Answers that ended at the token limit: {cut} of {len(table)}.",
-    ]
-
-
-def _marks(rows: Sequence[Row]) -> list[str]:
+def _papers(rows: Sequence[Row]) -> list[str]:
     sources = sorted({row["paper_source"] for row in rows if row["paper_source"]})
-    lines = [f"Paper: RoPERelay, {', '.join(sources)}, same model, selector, data set and budget."] if sources else []
-    if any(row["dagger"] for row in rows):
-        lines.append(
-            f"{DAGGER} fewer than {DAGGER_BELOW} clusters: read the cluster-t interval, not the percentile one."
-        )
-    if any(row["degenerate"] for row in rows):
-        lines.append(f"{DOUBLE} degenerate: all resamples are equal, so that the width says nothing about precision.")
-    return lines
-
-
-def _inputs(study: Study) -> str:
-    commits = f"commit {', '.join(study.commits)}; " if study.commits else ""
-    return f"Inputs: {commits}answers and verdicts {study.results.content_sha256[:16]} (files: sources.json)."
+    return [f"Paper: RoPERelay, {', '.join(sources)}, same model, selector, data set and budget."] if sources else []

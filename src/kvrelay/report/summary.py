@@ -9,32 +9,62 @@ from typing import Any
 import pandas as pd
 
 from kvrelay.report import reported
+from kvrelay.report.given import Given, Layout
 from kvrelay.report.rows import ALONE, Row
 from kvrelay.report.study import Study
 from kvrelay.report.text import precise
+from kvrelay.stats.arms import CELL, REPAIR
 from kvrelay.stats.compare import CellSummary
-from kvrelay.stats.frame import CELL, GROUP, STAGES
+from kvrelay.stats.frame import GROUP, Results
+from kvrelay.stats.measures import STAGES, TIMES
 
+TABLE1 = "table1"
 _PRIVATE = {"dagger", "paper_baseline", "paper_position", "paper_difference", "paper_source"}
 
 
-def summary(study: Study, sources: Mapping[str, Any]) -> dict[str, Any]:
-    """The whole study as plain values. Two runs that measured the same agree in all but ``sources`` and ``timings``."""
-    results = study.results
+def summary(
+    view: str, given: Given, layout: Layout, sources: Mapping[str, Any], kept: Mapping[str, Any]
+) -> dict[str, Any]:
+    """The whole report as plain values. Two runs that measured the same agree in all but ``sources`` and ``timings``.
+
+    ``kept`` are the parts of other views of the same answers, made earlier. Table 1's part stands at the top.
+    """
+    results = given.results
+    parts = layout.part if view == TABLE1 else {"views": {**kept, view: layout.part}}
     return {
         "experiment": results.experiment,
-        "baseline": study.baseline,
-        "seed": study.seed,
-        "resamples": study.resamples,
+        "baseline": given.baseline,
+        "seed": given.seed,
+        "resamples": given.resamples,
         "judges": dict(results.judges),
         "content_sha256": results.content_sha256,
-        "stamps": list(results.stamps),
-        "cells": [_cell(cell, study.baseline) for cell in study.cells],
-        "comparisons": [_comparison(row) for row in study.rows if row["note"] != ALONE],
+        "stamps": list(layout.stamps),
+        **parts,
         "failed": _listed(results.incomplete),
         "unscored": _listed(results.table[results.table["status"] == "unscored"]),
         "sources": dict(sources),
-        "timings": _timings(study),
+        "timings": _timings(results),
+    }
+
+
+def kept_parts(written: str | None, given: Given) -> dict[str, Any]:
+    """Parts of views in an earlier summary that are still true: of the same answers, drawn in the same way."""
+    try:
+        old = json.loads(written or "{}")
+    except ValueError:
+        return {}
+    now: dict[str, Any] = {"content_sha256": given.results.content_sha256, "baseline": given.baseline}
+    now |= {"seed": given.seed, "resamples": given.resamples}
+    if not isinstance(old, dict) or any(old.get(name) != value for name, value in now.items()):
+        return {}
+    return dict(old.get("views", {}))
+
+
+def table1_part(study: Study) -> dict[str, Any]:
+    """All cells and comparisons of positions."""
+    return {
+        "cells": [_cell(cell, study) for cell in study.cells],
+        "comparisons": [_comparison(row) for row in study.rows if row["note"] != ALONE],
     }
 
 
@@ -43,9 +73,10 @@ def as_json(value: Mapping[str, Any]) -> str:
     return json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
 
 
-def _cell(cell: CellSummary, baseline: str) -> dict[str, Any]:
-    names = {name: getattr(cell, name) for name in CELL}
-    paper = reported.load().value(**names, baseline=baseline)
+def _cell(cell: CellSummary, study: Study) -> dict[str, Any]:
+    names = {name: getattr(cell, name) for name in CELL if name not in REPAIR}
+    as_named = not reported.altered(study.results.changed, names)
+    paper = reported.load().value(**names, baseline=study.baseline) if as_named else None
     values = {
         **names,
         "n": cell.n,
@@ -80,30 +111,37 @@ def _comparison(row: Row) -> dict[str, Any]:
 
 
 def _listed(rows: pd.DataFrame) -> list[dict[str, Any]]:
-    return [
-        {name: row[name] for name in (*CELL, "example_id", "key", "status", "reason")} for _, row in rows.iterrows()
-    ]
+    told = ("example_id", "key", "status", "reason")
+    return [{**cell_names(row), **{name: row[name] for name in told}} for _, row in rows.iterrows()]
 
 
-def _timings(study: Study) -> dict[str, Any]:
+def cell_names(row: Mapping[str, Any] | pd.Series) -> dict[str, str]:
+    """The names of a row's cell; those of a repair only where there was one."""
+    return {name: row[name] for name in CELL if row[name] or name not in REPAIR}
+
+
+def _timings(results: Results) -> dict[str, Any]:
     """What the machine and the order of work decide: medians by stage in seconds, peak memory, shared batches."""
-    table = study.results.table
+    table = results.table
     answered = table[table["batch"] != ""]
     pairs = answered.groupby([*GROUP, "example_id"])["batch"].agg(["size", "nunique"])
     pairs = pairs[pairs["size"] > 1]
+    cells = [rows for _, rows in table.groupby(CELL, sort=True) if rows[STAGES[0]].notna().any()]
     return {
-        "cells": [_times(cell, rows) for cell, rows in table.groupby(CELL, sort=True) if rows[STAGES[0]].notna().any()],
+        "cells": [_times(rows) for rows in cells],
         "pairs": len(pairs),
         "pairs_decoded_apart": int((pairs["nunique"] > 1).sum()),
     }
 
 
-def _times(cell: Any, rows: pd.DataFrame) -> dict[str, Any]:
-    timed = rows.dropna(subset=STAGES)
+def _times(rows: pd.DataFrame) -> dict[str, Any]:
+    names = cell_names(rows.iloc[0])
+    stages = TIMES if "allocator" in names else STAGES
+    timed = rows.dropna(subset=stages)
     return {
-        **dict(zip(CELL, cell, strict=True)),
+        **names,
         "n": len(timed),
         "in_shared_batch": int((timed["batch_rows"] > 1).sum()),
-        **{f"median_{stage}": float(timed[stage].median()) for stage in STAGES},
+        **{f"median_{stage}": float(timed[stage].median()) for stage in stages},
         "peak_memory_bytes": int(timed["peak_memory_bytes"].max()),
     }

@@ -44,6 +44,8 @@ class Table:
     sections: tuple[Section, ...]
     stamps: tuple[str, ...] = ()
     footer: tuple[str, ...] = field(default=())
+    data: tuple[Row, ...] | None = None
+    """The CSV's rows, where the sections show them in another arrangement."""
 
     def files(self) -> dict[str, str]:
         """File name to content, for the three formats."""
@@ -92,13 +94,14 @@ def md_escape(text: str) -> str:
 
 
 def as_csv(table: Table) -> str:
-    """All rows of all sections, floats as Python writes them, nothing for None, ``true`` and ``false``."""
+    """``data``, or all rows of all sections: floats as Python writes them, nothing for None, ``true`` and ``false``."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(table.fields)
-    for section in table.sections:
-        if not section.repeats:
-            writer.writerows([_plain(row.get(name)) for name in table.fields] for row in section.rows)
+    rows = table.data
+    if rows is None:
+        rows = tuple(row for section in table.sections if not section.repeats for row in section.rows)
+    writer.writerows([_plain(row.get(name)) for name in table.fields] for row in rows)
     return out.getvalue()
 
 

@@ -27,7 +27,7 @@ def number(value: float | None, *, decimals: int = 1, signed: bool = False) -> s
 
 def decimals_of(row: Row) -> int:
     """Decimals of a row's measure."""
-    return 3 if row["metric"] == "loglik" else 1
+    return 3 if row["metric"] in ("loglik", "nll", "kl") else 1
 
 
 def interval(row: Row, low: str, high: str, *, marks: bool = True) -> str:

@@ -5,67 +5,78 @@ from __future__ import annotations
 from pathlib import Path
 
 from kvrelay.core.errors import AssetError, ConfigError, IncompleteError
-from kvrelay.report.figures import forest
-from kvrelay.report.names import MEASURES
+from kvrelay.report.given import Given
 from kvrelay.report.sources import commits, input_files
-from kvrelay.report.study import Study, make
-from kvrelay.report.summary import as_json, summary
-from kvrelay.report.table1 import table1
-from kvrelay.report.table8 import table8
+from kvrelay.report.summary import as_json, kept_parts, summary
+from kvrelay.report.views import DEFAULT, View, find
 from kvrelay.run.store import read_plans, read_records, read_verdicts, write_atomic
-from kvrelay.stats.frame import CELL, Results, tidy
+from kvrelay.stats.frame import Results, cell_label, tidy
 
 SHOWN = 5
 
 
-def main_table(folder: Path) -> Path:
+def main_table(folder: Path, view: str = DEFAULT) -> Path:
     """Where `write_report` puts the table that a reader opens first."""
-    return folder / "report" / "table1.md"
+    return folder / "report" / f"{find(view).MAIN}.md"
 
 
-def write_report(folder: Path, *, baseline: str = "original", seed: int = 0, resamples: int = 10_000) -> Path:
-    """Write ``folder``/report and return its main table.
+def write_report(
+    folder: Path, *, view: str = DEFAULT, baseline: str | None = None, seed: int = 0, resamples: int = 10_000
+) -> Path:
+    """Write ``folder``/report in the layout of a view of `kvrelay.report.views` and return its main table.
 
-    ``folder`` is one experiment's: runs, records and verdicts. Before anything is written it raises `AssetError` for a
-    folder without a run, `ConfigError` where nothing stands at ``baseline`` and `InvariantError` if arms of a pair
-    differ in more than their positions; after everything is written, `IncompleteError` if an answer is missing,
-    failed or not judged.
+    ``folder`` is one experiment's: runs, records and verdicts; without a ``baseline`` the view's own is taken. Before
+    anything is written it raises `AssetError` for a folder without a run, `ConfigError` for a view that nobody knows or
+    where nothing stands at ``baseline``, and `InvariantError` if arms of a pair differ in more than they may; after
+    everything is written, `IncompleteError` if an answer is missing, failed or not judged.
     """
+    module = find(view)
     sources = input_files(folder)
     if not (plans := read_plans(folder)):
         raise AssetError(
             f"report: {folder} holds no run plan (runs/*.json); run the experiment first (keys: out, name)"
         )
     results = tidy(plans, read_records(folder), read_verdicts(folder))
-    _check_baseline(results, baseline)
-    study = make(results, baseline=baseline, seed=seed, resamples=resamples, commits=commits(folder))
-    main = main_table(folder)
-    files = _files(study, sources)
-    for stale in sorted(set(main.parent.glob("forest_*")) - {main.parent / name for name in files}):
-        stale.unlink()
+    asked = module.BASELINE if baseline is None else baseline
+    _check_baseline(results, module, asked)
+    given = Given(results=results, baseline=asked, seed=seed, resamples=resamples, commits=tuple(commits(folder)))
+    main = main_table(folder, view)
+    files = _files(view, given, sources, main.parent)
+    for stale in sorted({path for part in module.OWNS for path in main.parent.glob(part)}):
+        if stale.name not in files:
+            stale.unlink()
     for name, data in files.items():
         write_atomic(main.parent / name, data)
     _raise_if_incomplete(results, main)
     return main
 
 
-def _check_baseline(results: Results, baseline: str) -> None:
-    """One position alone is compared with nothing; several without the one to compare with are a typing error."""
-    positions = sorted(set(results.table["position"]))
-    if len(positions) > 1 and baseline not in positions:
+def _check_baseline(results: Results, view: View, baseline: str) -> None:
+    """One arm alone is compared with nothing; several without the one to compare with are a typing error."""
+    kind, repaired = view.ARMS[0], results.table["allocator"] != ""
+    known = sorted(set(results.table.loc[repaired if "allocator" in view.ARMS else ~repaired, kind]))
+    if not known:
         raise ConfigError(
-            f"report.baseline = {baseline}: no answers stand at this position; wanted one of {', '.join(positions)} "
+            f"report: this experiment has no answers for the view {view.MAIN}, which compares {kind}s; choose another "
+            "(key: report.view)"
+        )
+    if len(known) > 1 and baseline not in known:
+        where = "at this position" if kind == "position" else f"with this {kind}"
+        raise ConfigError(
+            f"report.baseline = {baseline}: no answers stand {where}; wanted one of {', '.join(known)} "
             "(key: report.baseline)"
         )
 
 
-def _files(study: Study, sources: dict[str, str]) -> dict[str, bytes | str]:
-    files: dict[str, bytes | str] = {"sources.json": as_json(sources)}
-    for metric in MEASURES:
-        files |= forest(study, metric)
-    files |= table8(study).files()
-    files["summary.json"] = as_json(summary(study, sources))
-    return files | table1(study).files()
+def _files(view: str, given: Given, sources: dict[str, str], folder: Path) -> dict[str, bytes | str]:
+    """The main table last, so that whoever sees it sees the others."""
+    layout = find(view).render(given)
+    old = folder / "summary.json"
+    kept = kept_parts(old.read_text(encoding="utf-8") if old.exists() else None, given)
+    made = layout.files()
+    main = {name: made.pop(name) for name in list(made) if name.startswith(f"{find(view).MAIN}.")}
+    told = as_json(summary(view, given, layout, sources, kept))
+    return {"sources.json": as_json(sources), **made, "summary.json": told, **main}
 
 
 def _raise_if_incomplete(results: Results, main: Path) -> None:
@@ -73,7 +84,7 @@ def _raise_if_incomplete(results: Results, main: Path) -> None:
     if not len(rows):
         return
     named = [
-        f"{' · '.join(row[CELL])}, {row['example_id']}: {row['status']} ({row['reason']})"
+        f"{cell_label(row)}, {row['example_id']}: {row['status']} ({row['reason']})"
         for _, row in rows.head(SHOWN).iterrows()
     ]
     more = f"; and {len(rows) - SHOWN} more, under `failed` in summary.json" if len(rows) > SHOWN else ""

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from kvrelay.core.cache import KVCache
 from kvrelay.core.errors import InvariantError
 from kvrelay.run.grid import GridCell
-
-if TYPE_CHECKING:
-    from kvrelay.run.worker import Kept
+from kvrelay.run.kept import Kept
+from kvrelay.run.record import RepairFacts
 
 WIDEST_TO_NARROWEST = 2.0
 """Rows are padded to the longest of their batch; a full cache among compressed ones would cost more than it saves."""
@@ -19,24 +17,33 @@ WIDEST_TO_NARROWEST = 2.0
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Row:
-    """One arm, placed and ready to answer."""
+    """One arm, placed and ready to answer. After a deletion, ``start_digests`` are of what all arms start from."""
 
     cell: GridCell
     kept: Kept = field(repr=False)
     cache: KVCache = field(repr=False)
     relocate_s: float
+    allocate_s: float = 0.0
+    refresh_s: float = 0.0
+    repair: RepairFacts | None = None
+    start_digests: tuple[str, str] | None = None
 
     @property
     def states(self) -> int:
         """Padded states over all layers: what the row costs to read."""
         return sum(layer.keys_HKD.shape[1] for layer in self.cache.layers)
 
-    def value_digest(self) -> str:
-        """Receipt of this arm's values: the selection's own if they are the same tensors, as they must be."""
+    def receipts(self) -> tuple[str, str]:
+        """Digests of the states kept and of their values, which the arms of a pair share.
+
+        Without a deletion the values must still be the selection's own tensors.
+        """
+        if self.start_digests is not None:
+            return self.start_digests
         moved, kept = self.cache.layers, self.kept.cache.layers
         if any(one.values_HKD is not other.values_HKD for one, other in zip(moved, kept, strict=True)):
             raise InvariantError(f"{self.cell.cell.label}: placing the cache changed its values")
-        return self.kept.digests[1]
+        return self.kept.digests
 
 
 def batches(rows: Sequence[Row], limit: int) -> Iterator[list[Row]]:

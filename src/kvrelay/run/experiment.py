@@ -18,7 +18,7 @@ from kvrelay.backend.gate import GateCheck, check_gate
 from kvrelay.backend.load import ModelSpec, check_device, facts_of, load_model, read_config, read_tokenizer
 from kvrelay.backend.model import HALF_PRECISION, CausalModel, ModelFacts
 from kvrelay.backend.prompt import PromptRenderer
-from kvrelay.core.errors import IncompleteError
+from kvrelay.core.errors import ConfigError, IncompleteError
 from kvrelay.core.example import DatasetAdapter
 from kvrelay.run.appender import Appender
 from kvrelay.run.build import build_group
@@ -61,12 +61,22 @@ class Stage:
 
 
 class Experiment:
-    """A composed configuration as plain objects. ``config`` is the resolved configuration as nested dicts."""
+    """A composed configuration as plain objects. ``config`` is the resolved configuration as nested dicts.
 
-    def __init__(self, config: Mapping[str, Any], settings: RunSettings, judges: tuple[str, ...] = ()) -> None:
+    ``changed`` names the components (``group.name``) whose settings are not those that their names stand for.
+    """
+
+    def __init__(
+        self,
+        config: Mapping[str, Any],
+        settings: RunSettings,
+        judges: tuple[str, ...] = (),
+        changed: tuple[str, ...] = (),
+    ) -> None:
         self.config = config
         self.settings = settings
         self.judges = judges
+        self.changed = changed
         self.folder = Path(settings.out) / settings.name
         self.models: dict[str, ModelSpec] = build_group(config["model"], "model")
         self.datasets: dict[str, DatasetAdapter] = build_group(config["dataset"], "dataset")
@@ -74,6 +84,7 @@ class Experiment:
             selectors=build_group(config["selector"], "selector"),
             retentions=build_group(config["retention"], "retention"),
             positions=build_group(config["position"], "position"),
+            **_repair_groups(config),
         )
 
     def plan(self) -> tuple[list[Stage], RunPlan, dict[str, RunRecord]]:
@@ -95,6 +106,7 @@ class Experiment:
             cells=tuple(cell for stage in stages for cell in planned_cells(stage.work, stage.cells)),
             judges=self.judges,
             stamps=tuple(self._stamps()),
+            changed=self.changed,
             settings=dict(self.config),
         )
         return stages, plan, records
@@ -213,9 +225,11 @@ class Experiment:
 
     def _stages(self, name: str, facts: ModelFacts, model_science: dict[str, Any], done: set[str]) -> Iterator[Stage]:
         spec = self.models[name]
-        renderer = PromptRenderer(read_tokenizer(spec), template=spec.chat_template)
+        renderer = PromptRenderer(read_tokenizer(spec), spec.chat_template, spec.template_options)
         for dataset, adapter in self.datasets.items():
-            examples = checked(islice(adapter.examples(renderer.count), self.settings.limit), dataset)
+            # an adapter with a limit of its own draws whole source questions, in all their placements
+            limit = None if hasattr(adapter, "limit") else self.settings.limit
+            examples = checked(islice(adapter.examples(renderer.count), limit), dataset)
             cells = cells_of(name, model_science, dataset, self.parts, self.settings)
             work = gather(examples, cells, done)
             yield Stage(spec=spec, facts=facts, dataset=dataset, cells=cells, work=work, renderer=renderer)
@@ -227,8 +241,20 @@ class Experiment:
 
     def _stamps(self) -> Iterator[str]:
         yield from self.settings.stamps
+        if self.changed:
+            yield f"CHANGED from what the names stand for in conf/: {', '.join(self.changed)}"
         if self.settings.limit is not None:
             yield f"PARTIAL: at most {self.settings.limit} questions of each data set (limit)"
+
+
+def _repair_groups(config: Mapping[str, Any]) -> dict[str, Any]:
+    """Allocators, budgets and executors: all three, or none where nothing is deleted."""
+    groups = ("allocator", "budget", "executor")
+    given = [group for group in groups if config.get(group)]
+    if given and len(given) < len(groups):
+        missing = ", ".join(group for group in groups if group not in given)
+        raise ConfigError(f"{', '.join(given)} came without {missing}; repair needs all three (keys: {missing})")
+    return {f"{group}s": build_group(config[group], group) for group in given}
 
 
 def _failure_list(records: list[RunRecord]) -> str:

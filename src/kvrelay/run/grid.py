@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, Protocol
 
 from kvrelay.core.budget import Retention
 from kvrelay.core.errors import ConfigError
 from kvrelay.core.example import Example
 from kvrelay.core.history import Selector
 from kvrelay.core.positions import Position
+from kvrelay.core.repair import Allocator, Executor
 from kvrelay.run.record import SCHEMA_VERSION, Cell, digest
 from kvrelay.run.settings import RunSettings
 
@@ -27,9 +28,26 @@ def science(component: Any) -> dict[str, Any]:
     return {"class": type(component).__qualname__, **dataclasses.asdict(component)}
 
 
+class RepairBudget(Protocol):
+    """How many of a suffix's S stale states are refreshed."""
+
+    def states(self, n_suffix: int) -> int: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Repair:
+    """What a cell does after the deletion; an allocator that refreshes nothing has no use for the executor."""
+
+    allocator: Allocator
+    budget: RepairBudget
+    executor: Executor
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GridCell:
-    """One cell with its components. ``sha256`` and ``pair_sha256`` hash its settings, with and without position."""
+    """One cell with its components. ``sha256`` hashes its settings, ``pair_sha256`` those that its arms share: all but
+    the position, and but what is done after a deletion.
+    """
 
     cell: Cell
     selector: Selector
@@ -37,6 +55,7 @@ class GridCell:
     position: Position
     sha256: str
     pair_sha256: str
+    repair: Repair | None = None
 
     @property
     def group(self) -> tuple[str, str]:
@@ -57,6 +76,9 @@ class Components:
     selectors: Mapping[str, Selector]
     retentions: Mapping[str, Retention]
     positions: Mapping[str, Position]
+    allocators: Mapping[str, Allocator] = field(default_factory=dict)
+    budgets: Mapping[str, RepairBudget] = field(default_factory=dict)
+    executors: Mapping[str, Executor] = field(default_factory=dict)
 
     @property
     def reach(self) -> int:
@@ -105,14 +127,52 @@ def _product(
                 if selector_name not in settings.only_selectors.get(position_name, parts.selectors):
                     continue
                 names = {"selector": selector_name, "retention": retention_name, "position": position_name}
-                yield GridCell(
-                    cell=Cell(model=model, dataset=dataset, **names),
-                    selector=selector,
-                    retention=retention,
-                    position=position,
-                    sha256=digest({**pair, "position": science(position)}),
-                    pair_sha256=digest(pair),
-                )
+                placed = {**pair, "position": science(position)}
+                for repair_names, repair, said in _repairs(parts, settings):
+                    yield GridCell(
+                        cell=Cell(model=model, dataset=dataset, **names, **repair_names),
+                        selector=selector,
+                        retention=retention,
+                        position=position,
+                        sha256=digest({**placed, **said}),
+                        pair_sha256=digest(pair),
+                        repair=repair,
+                    )
+
+
+def _repairs(
+    parts: Components, settings: RunSettings
+) -> Iterator[tuple[dict[str, str], Repair | None, dict[str, Any]]]:
+    """Names, components and what a key says of them; one empty repair where nothing is deleted."""
+    if not parts.allocators:
+        yield {}, None, {}
+        return
+    for name, allocator in parts.allocators.items():
+        for budget_name, budget in _budgets(name, allocator, parts, settings).items():
+            for executor_name, executor in _executors(allocator, parts).items():
+                said = {"allocator": science(allocator)}
+                if budget_name in parts.budgets:
+                    said["budget"] = science(budget)
+                if executor_name:
+                    said["executor"] = science(executor)
+                names = {"allocator": name, "budget": budget_name, "executor": executor_name}
+                yield names, Repair(allocator=allocator, budget=budget, executor=executor), {"repair": said}
+
+
+def _budgets(name: str, allocator: Allocator, parts: Components, settings: RunSettings) -> Mapping[str, RepairBudget]:
+    """Those that are asked of it, or the one name under which an allocator always refreshes the same."""
+    fixed = getattr(allocator, "fixed_budget", None)
+    if fixed is not None:
+        return {fixed: next(iter(parts.budgets.values()))}
+    allowed = settings.only_budgets.get(name, list(parts.budgets))
+    return {budget_name: budget for budget_name, budget in parts.budgets.items() if budget_name in allowed}
+
+
+def _executors(allocator: Allocator, parts: Components) -> Mapping[str, Executor]:
+    """All of them, or one without a name where nothing is refreshed in place."""
+    if getattr(allocator, "refreshes", True):
+        return parts.executors
+    return {"": next(iter(parts.executors.values()))}
 
 
 def _retentions(selector: Selector, retentions: Mapping[str, Retention]) -> Mapping[str, Retention]:

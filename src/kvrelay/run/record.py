@@ -92,6 +92,8 @@ class RepairFacts(Schema):
     causal_pairs: int = 0
     """Query-key pairs in one layer that the refreshed queries read within the suffix; ``replay_pairs`` for all of S."""
     replay_pairs: int = 0
+    mixed: list[dict[str, float | None]] = []
+    """By layer, where it was asked for: deviations of refreshed states, and the attention they give to stale ones."""
     notes: dict[str, Any] = {}
     """What edit and allocator want on record: snapped borders, ties at the budget's border, a degenerate query."""
 
@@ -209,6 +211,8 @@ class RunPlan(Schema):
     """Judge ids in use, the first being the one of the headline column."""
     stamps: tuple[str, ...] = ()
     """What every table must say: trimmed histories, a short answer limit, LIMIT, a laptop model."""
+    changed: tuple[str, ...] = ()
+    """Components, as ``group.name``, whose settings differ from those that their name stands for in ``conf/``."""
     settings: dict[str, Any] = {}
     """The resolved configuration, for people and provenance."""
 

@@ -15,10 +15,12 @@ class RunSettings:
     """``name`` names the experiment and its folder ``out/name``; ``limit`` is the number of questions a data set.
 
     ``only_positions`` and ``only_selectors`` thin the grid: {selector: positions} and {position: selectors} that make
-    sense together (a full cache has nothing to compact). ``decode_batch_rows`` bounds the rows that decode together;
-    1 decodes every row alone. ``max_history_tokens`` trims longer histories; without it they are refused.
+    sense together (a full cache has nothing to compact); so does ``only_budgets`` {allocator: budgets}, where states
+    are refreshed after a deletion. ``decode_batch_rows`` bounds the rows that decode together; 1 decodes every row
+    alone. ``max_history_tokens`` trims longer histories; without it they are refused.
     ``choice_by="texts"`` answers multiple choice with the reply whose text is most likely (mean over its tokens) in
-    place of a generated letter, which a small model draws blindly.
+    place of a generated letter, which a small model draws blindly. ``mixed_cache`` records, layer by layer, how far
+    refreshed states end from clean ones and how much they read from stale ones (a diagnostic: each refresh runs twice).
     """
 
     name: str
@@ -31,7 +33,9 @@ class RunSettings:
     max_history_tokens: int | None = field(default=None, metadata={"key": "dataset.max_history_tokens"})
     only_positions: dict[str, list[str]] = field(default_factory=dict)
     only_selectors: dict[str, list[str]] = field(default_factory=dict)
+    only_budgets: dict[str, list[str]] = field(default_factory=dict)
     gate: bool = True
+    mixed_cache: bool = False
     retry_errors: bool = True
     stamps: list[str] = field(default_factory=list)
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from kvrelay.backend.decode import Answer, Asked, answer_rows
@@ -13,35 +13,21 @@ from kvrelay.backend.memory import peak_memory_bytes
 from kvrelay.backend.model import HALF_PRECISION, CausalModel
 from kvrelay.backend.prefill import observe_question, prefill
 from kvrelay.backend.prompt import Prompt, PromptRenderer
-from kvrelay.core.cache import KVCache
 from kvrelay.core.errors import DataError, InvariantError, PositionError
 from kvrelay.core.example import Example
 from kvrelay.core.history import Need, PrefilledHistory
 from kvrelay.core.rope import RotaryTable
-from kvrelay.core.selection import Selection
 from kvrelay.core.trim import Trimmer
 from kvrelay.run.batches import Row, batches
 from kvrelay.run.grid import GridCell
+from kvrelay.run.kept import Kept, KeptStates
 from kvrelay.run.record import ErrorInfo, RunRecord, Timings, digest
+from kvrelay.run.repairer import Repairer
 from kvrelay.run.settings import RunSettings
 from kvrelay.run.work import HistoryWork, Item
 
 SLACK = 8
 """Tokens by which a trimmed history may come out longer than its units counted one by one."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Kept:
-    """One selection and its states, not yet moved; the arms of a pair are made from the same object."""
-
-    selection: Selection
-    cache: KVCache
-    digests: tuple[str, str]
-    select_s: float
-
-
-Memo = dict[tuple[str, str, str], Kept]
-"""Selections of one history by selector, retention and question; no question where the selector does not read it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,6 +55,7 @@ class Worker:
         limit = settings.max_history_tokens
         self.trimmer = None if limit is None else Trimmer(limit, renderer.count)
         self._table = RotaryTable.of(model.rope, 0, model.device)
+        self._repairer = Repairer(model, self._rotary_table, settings.mixed_cache)
 
     def serve(self, work: HistoryWork) -> Iterator[list[RunRecord]]:
         """Records of one history, a list an example. What fails is a record with its error; the rest goes on."""
@@ -87,10 +74,10 @@ class Worker:
             yield from (self._failures(one.item, error) for one in ready)
             return
         prefill_s = time.perf_counter() - started
-        memo: Memo = {}
+        kept = KeptStates()
         for one in ready:
             try:
-                yield self._answer(one, prefilled, memo, prefill_s)
+                yield self._answer(one, prefilled, kept, prefill_s)
             except Exception as error:
                 yield self._failures(one.item, error)
 
@@ -157,25 +144,67 @@ class Worker:
         exact = self.model.facts.dtype not in HALF_PRECISION
         return item.missing if exact or self.settings.decode_batch_rows == 1 else item.planned
 
-    def _answer(self, ready: Ready, prefilled: PrefilledHistory, memo: Memo, prefill_s: float) -> list[RunRecord]:
+    def _answer(self, ready: Ready, prefilled: PrefilledHistory, kept: KeptStates, prefill_s: float) -> list[RunRecord]:
         item, prompt = ready.item, ready.prompt
         cells = self._decoded(item)
         needs: set[Need] = {need for cell in cells for need in cell.selector.needs}
         seen = observe_question(self.model, prefilled, prompt.question, needs)
-        rows: list[Row] = []
-        records: list[RunRecord] = []
-        for cell in cells:
-            try:
-                rows.append(self._row(cell, self._kept(cell, seen, prompt, memo), ready))
-            except Exception as error:
-                records.append(self._failed(item, cell, error))
+        placed = [cell for cell in cells if cell.repair is None]
+        rows, records = self._rows(placed, ready, lambda cell: self._row(cell, kept.of(cell, seen, prompt), ready))
         for batch in batches(rows, self.settings.decode_batch_rows):
-            try:
-                records += self._decode(ready, batch, prefill_s)
-            except Exception as error:
-                records += [self._failed(item, row.cell, error) for row in batch]
+            records += self._tried(ready, batch, prefill_s)
+        repaired = [cell for cell in cells if cell.repair is not None]
+        records += self._repaired(repaired, ready, seen, kept, prefill_s)
         missing = {cell.key(item.sha256) for cell in item.missing}
         return [record for record in records if record.key in missing]
+
+    def _rows(
+        self, cells: Sequence[GridCell], ready: Ready, make: Callable[[GridCell], Row]
+    ) -> tuple[list[Row], list[RunRecord]]:
+        """What could be made ready, and records of what failed."""
+        rows: list[Row] = []
+        failed: list[RunRecord] = []
+        for cell in cells:
+            try:
+                rows.append(make(cell))
+            except Exception as error:
+                failed.append(self._failed(ready.item, cell, error))
+        return rows, failed
+
+    def _repaired(
+        self, cells: Sequence[GridCell], ready: Ready, prefilled: PrefilledHistory, kept: KeptStates, prefill_s: float
+    ) -> list[RunRecord]:
+        """Answers after a deletion, in runs of ``decode_batch_rows``: a repaired cache is as long as the context."""
+        records: list[RunRecord] = []
+        groups: dict[tuple[str, ...], list[GridCell]] = {}
+        for cell in cells:
+            groups.setdefault((*cell.group, cell.cell.position), []).append(cell)
+        for group in groups.values():
+            try:
+                states = kept.of(group[0], prefilled, ready.prompt)
+                edited = self._repairer.edited(ready.example, ready.prompt, group[0], states)
+                clean = self._repairer.clean(edited, group[0], ready.prompt, ready.asked)
+            except Exception as error:
+                records += [self._failed(ready.item, cell, error) for cell in group]
+                continue
+            asked = replace(ready, asked=replace(ready.asked, fidelity_to=clean.said))
+            for start in range(0, len(group), self.settings.decode_batch_rows):
+                some = group[start : start + self.settings.decode_batch_rows]
+                rows, failed = self._rows(
+                    some,
+                    ready,
+                    lambda cell: self._repairer.row(cell, edited, ready.prompt, clean),  # noqa: B023
+                )
+                records += failed
+                if rows:
+                    records += self._tried(asked, rows, prefill_s)
+        return records
+
+    def _tried(self, ready: Ready, batch: Sequence[Row], prefill_s: float) -> list[RunRecord]:
+        try:
+            return self._decode(ready, batch, prefill_s)
+        except Exception as error:
+            return [self._failed(ready.item, row.cell, error) for row in batch]
 
     def _decode(self, ready: Ready, batch: Sequence[Row], prefill_s: float) -> list[RunRecord]:
         answers = answer_rows(self.model, [row.cache for row in batch], ready.asked)
@@ -189,21 +218,6 @@ class Worker:
             else:
                 records.append(record.model_copy(update={"batch_sha256": composition, "batch_rows": len(batch)}))
         return records
-
-    def _kept(self, cell: GridCell, prefilled: PrefilledHistory, prompt: Prompt, memo: Memo) -> Kept:
-        """The selection of a cell's group: made once a history, or once a question where the selector reads it."""
-        aware = cell.selector.question_aware
-        slot = (*cell.group, prompt.question.example_id if aware else "")
-        if slot not in memo:
-            if aware:
-                _forget_other_questions(memo, slot)
-            started = time.perf_counter()
-            budget = cell.retention.states(prefilled.text.n_history)
-            selection = cell.selector.select(prefilled, prompt.question, budget)
-            cache = prefilled.cache.restricted(selection)
-            select_s = time.perf_counter() - started
-            memo[slot] = Kept(selection=selection, cache=cache, digests=cache.content_digest(), select_s=select_s)
-        return memo[slot]
 
     def _row(self, cell: GridCell, kept: Kept, ready: Ready) -> Row:
         started = time.perf_counter()
@@ -226,6 +240,7 @@ class Worker:
                 f"or its weights are damaged (keys: model.{self.model.facts.name}.dtype, .source)"
             )
         example, prompt, selection = ready.example, ready.prompt, row.kept.selection
+        kept_sha256, values_sha256 = row.receipts()
         labels = [choice.label for choice in example.choices]
         return self._identity(ready.item, row.cell).model_copy(
             update={
@@ -237,16 +252,19 @@ class Worker:
                 "n_protected": prompt.text.protected,
                 "n_question": len(prompt.question.token_ids),
                 "budget": selection.budget,
-                "slots_LH": selection.counts_LH(),
+                "slots_LH": [layer.counts_H.tolist() for layer in row.cache.layers],
                 "anchor": selection.anchor,
                 "next_position": row.cache.next_position,
                 "cache_bytes": row.cache.cache_bytes,
-                "kept_sha256": row.kept.digests[0],
-                "values_sha256": row.value_digest(),
+                "kept_sha256": kept_sha256,
+                "values_sha256": values_sha256,
+                "repair": row.repair and row.repair.model_copy(update={"kl": answer.kl}),
                 "timings": Timings(
                     prefill_s=prefill_s,
                     select_s=row.kept.select_s,
                     relocate_s=row.relocate_s,
+                    allocate_s=row.allocate_s,
+                    refresh_s=row.refresh_s,
                     question_s=answer.question_s,
                     decode_s=answer.decode_s,
                 ),
@@ -295,9 +313,3 @@ class Worker:
         message = " ".join(str(error).split())[:2000]
         info = ErrorInfo(kind=type(error).__name__, message=message)
         return self._identity(item, cell).model_copy(update={"error": info})
-
-
-def _forget_other_questions(memo: Memo, slot: tuple[str, ...]) -> None:
-    """Selections of earlier questions are not met again; keeping them would grow with the number of questions."""
-    for old in [old for old in memo if old[:2] == slot[:2]]:
-        del memo[old]

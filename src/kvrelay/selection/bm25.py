@@ -12,9 +12,9 @@ import torch
 from rank_bm25 import BM25Okapi
 from torch import Tensor
 
+from kvrelay.core import checks
 from kvrelay.core.history import HistoryText, Need, PrefilledHistory, Question
 from kvrelay.core.selection import Selection, top_states
-from kvrelay.selection import settings
 from kvrelay.selection.scores import no_scores, one_set
 
 Tokens = Literal["words", "split"]
@@ -49,12 +49,12 @@ class BM25:
     zero_units: ZeroUnits = "chronological"
 
     def __post_init__(self) -> None:
-        settings.one_of(f"{KEY}.tokens", self.tokens, get_args(Tokens))
-        settings.number(f"{KEY}.k1", self.k1, 0.01, 100.0)
-        settings.number(f"{KEY}.b", self.b, 0.0, 1.0)
-        settings.number(f"{KEY}.epsilon", self.epsilon, 0.0, 1.0)
-        settings.one_of(f"{KEY}.negative_idf", self.negative_idf, get_args(NegativeIdf))
-        settings.one_of(f"{KEY}.zero_units", self.zero_units, get_args(ZeroUnits))
+        checks.one_of(f"{KEY}.tokens", self.tokens, get_args(Tokens))
+        checks.number(f"{KEY}.k1", self.k1, 0.01, 100.0)
+        checks.number(f"{KEY}.b", self.b, 0.0, 1.0)
+        checks.number(f"{KEY}.epsilon", self.epsilon, 0.0, 1.0)
+        checks.one_of(f"{KEY}.negative_idf", self.negative_idf, get_args(NegativeIdf))
+        checks.one_of(f"{KEY}.zero_units", self.zero_units, get_args(ZeroUnits))
 
     @property
     def needs(self) -> frozenset[Need]:

@@ -9,10 +9,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from kvrelay.core import checks
 from kvrelay.core.budget import BASIS_POINTS
 from kvrelay.core.history import Need, PrefilledHistory, Question, WindowMass
 from kvrelay.core.selection import LayerSelection, Selection, pack, top_states
-from kvrelay.selection import settings
 from kvrelay.selection.draws import uniform
 from kvrelay.selection.merging import merge_probabilities, merged_values
 from kvrelay.selection.scores import Grouping, group_heads, last_tokens, recorded
@@ -41,12 +41,12 @@ class CaM:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        settings.whole_number(f"{KEY}.window", self.window, 1)
-        settings.whole_number(f"{KEY}.merge_window", self.merge_window, 1)
-        settings.basis_points(f"{KEY}.start_ratio", self.start_ratio)
-        settings.one_of(f"{KEY}.group", self.group, get_args(Grouping))
-        settings.one_of(f"{KEY}.sinks", self.sinks, get_args(Sinks))
-        settings.whole_number(f"{KEY}.seed", self.seed, 0)
+        checks.whole_number(f"{KEY}.window", self.window, 1)
+        checks.whole_number(f"{KEY}.merge_window", self.merge_window, 1)
+        checks.basis_points(f"{KEY}.start_ratio", self.start_ratio)
+        checks.one_of(f"{KEY}.group", self.group, get_args(Grouping))
+        checks.one_of(f"{KEY}.sinks", self.sinks, get_args(Sinks))
+        checks.whole_number(f"{KEY}.seed", self.seed, 0)
 
     @property
     def needs(self) -> frozenset[Need]:
@@ -76,7 +76,7 @@ class CaM:
 
     def start(self, n_history: int) -> int:
         """The first token that may merge: ceil(start_ratio T), in integers."""
-        points = settings.basis_points(f"{KEY}.start_ratio", self.start_ratio)
+        points = checks.basis_points(f"{KEY}.start_ratio", self.start_ratio)
         return -(-n_history * points // BASIS_POINTS)
 
     def _mass(self, prefilled: PrefilledHistory, layer: int) -> Tensor:

@@ -9,9 +9,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from kvrelay.core import checks
 from kvrelay.core.history import PrefilledHistory, Question
 from kvrelay.core.selection import LayerSelection, Selection, expand_heads, pack, top_states
-from kvrelay.selection import settings
 from kvrelay.selection.scores import last_tokens
 from kvrelay.selection.window import WindowScored
 
@@ -45,7 +45,7 @@ class ChunkKV(WindowScored):
 
     def __post_init__(self) -> None:
         WindowScored.__post_init__(self)
-        settings.whole_number("selector.chunkkv.chunk", self.chunk, 1)
+        checks.whole_number("selector.chunkkv.chunk", self.chunk, 1)
 
     def select(self, prefilled: PrefilledHistory, question: Question, budget: int) -> Selection:
         budget = min(budget, prefilled.text.n_history)

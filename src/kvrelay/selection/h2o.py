@@ -8,10 +8,10 @@ from typing import Literal, get_args
 import torch
 from torch import Tensor
 
+from kvrelay.core import checks
 from kvrelay.core.budget import BASIS_POINTS
 from kvrelay.core.history import ColumnMass, Need, PrefilledHistory, Question
 from kvrelay.core.selection import LayerSelection, Selection, pack, top_states
-from kvrelay.selection import settings
 from kvrelay.selection.scores import Grouping, group_heads, last_tokens, recorded
 
 Normalise = Literal["none", "visible_queries"]
@@ -33,11 +33,11 @@ class H2O:
     normalise: Normalise = "none"
 
     def __post_init__(self) -> None:
-        settings.basis_points("selector.h2o.heavy_share", self.heavy_share)
+        checks.basis_points("selector.h2o.heavy_share", self.heavy_share)
         if self.recent_states is not None:
-            settings.whole_number("selector.h2o.recent_states", self.recent_states, 0)
-        settings.one_of("selector.h2o.group", self.group, get_args(Grouping))
-        settings.one_of("selector.h2o.normalise", self.normalise, get_args(Normalise))
+            checks.whole_number("selector.h2o.recent_states", self.recent_states, 0)
+        checks.one_of("selector.h2o.group", self.group, get_args(Grouping))
+        checks.one_of("selector.h2o.normalise", self.normalise, get_args(Normalise))
 
     @property
     def needs(self) -> frozenset[Need]:
@@ -56,7 +56,7 @@ class H2O:
         """How many of ``budget`` states are the history's last tokens."""
         if self.recent_states is not None:
             return min(self.recent_states, budget)
-        points = settings.basis_points("selector.h2o.heavy_share", self.heavy_share)
+        points = checks.basis_points("selector.h2o.heavy_share", self.heavy_share)
         return budget - budget * points // BASIS_POINTS
 
     def scores_HT(self, prefilled: PrefilledHistory, layer: int) -> Tensor:

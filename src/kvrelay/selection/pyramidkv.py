@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+from kvrelay.core import checks
 from kvrelay.core.history import PrefilledHistory, Question
 from kvrelay.core.selection import Selection
-from kvrelay.selection import settings
 from kvrelay.selection.window import WindowScored
 
 
@@ -60,7 +60,7 @@ class PyramidKV(WindowScored):
 
     def __post_init__(self) -> None:
         WindowScored.__post_init__(self)
-        settings.whole_number("selector.pyramidkv.beta", self.beta, 1)
+        checks.whole_number("selector.pyramidkv.beta", self.beta, 1)
 
     def select(self, prefilled: PrefilledHistory, question: Question, budget: int) -> Selection:
         n_layers, n_history = prefilled.n_layers, prefilled.text.n_history

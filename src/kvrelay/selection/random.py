@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from kvrelay.core import checks
 from kvrelay.core.history import Need, PrefilledHistory, Question
 from kvrelay.core.selection import Selection, top_states
-from kvrelay.selection import settings
 from kvrelay.selection.draws import uniform
 from kvrelay.selection.scores import one_set
 
@@ -22,7 +22,7 @@ class Random:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        settings.whole_number("selector.random.seed", self.seed, 0)
+        checks.whole_number("selector.random.seed", self.seed, 0)
 
     @property
     def needs(self) -> frozenset[Need]:

@@ -9,9 +9,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from kvrelay.core import checks
 from kvrelay.core.history import Need, PrefilledHistory, WindowMass
 from kvrelay.core.selection import LayerSelection, pack, top_states
-from kvrelay.selection import settings
 from kvrelay.selection.scores import Edges, Grouping, Pooling, group_heads, last_tokens, pool, recorded
 
 Observe = Literal["history", "question"]
@@ -41,13 +41,13 @@ class WindowScored:
 
     def __post_init__(self) -> None:
         key = f"selector.{self.name}"
-        settings.whole_number(f"{key}.window", self.window, 1)
-        settings.odd_number(f"{key}.kernel", self.kernel)
-        settings.one_of(f"{key}.pooling", self.pooling, get_args(Pooling))
-        settings.one_of(f"{key}.edges", self.edges, get_args(Edges))
-        settings.one_of(f"{key}.group", self.group, get_args(Grouping))
-        settings.one_of(f"{key}.order", self.order, get_args(Order))
-        settings.one_of(f"{key}.observe", self.observe, get_args(Observe))
+        checks.whole_number(f"{key}.window", self.window, 1)
+        checks.odd_number(f"{key}.kernel", self.kernel)
+        checks.one_of(f"{key}.pooling", self.pooling, get_args(Pooling))
+        checks.one_of(f"{key}.edges", self.edges, get_args(Edges))
+        checks.one_of(f"{key}.group", self.group, get_args(Grouping))
+        checks.one_of(f"{key}.order", self.order, get_args(Order))
+        checks.one_of(f"{key}.observe", self.observe, get_args(Observe))
 
     @property
     def need(self) -> WindowMass:

@@ -1,8 +1,8 @@
-"""Every number that a report prints: means of cells, and paired differences of a position from the baseline."""
+"""Every number that a report prints: means of cells, and paired differences of an arm from the baseline."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -10,8 +10,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from kvrelay.stats.arms import CELL, POSITION, group_of, partner, split
 from kvrelay.stats.bootstrap import Estimate, cluster_sums, estimate
-from kvrelay.stats.frame import CELL, GROUP
 from kvrelay.stats.paired import Transitions, holm, mcnemar, sign_flip, transitions
 
 
@@ -26,6 +26,7 @@ class Metric:
     binary: bool
     judged: bool
     """Whether it comes with a verdict: without one it is missing, not just unscored."""
+    lower_is_better: bool = False
 
 
 METRICS = (
@@ -37,6 +38,16 @@ METRICS = (
     Metric(name="em", column="em", scale=100.0, unit="pp", binary=True, judged=True),
     Metric(name="loglik", column="loglik", scale=1.0, unit="nats/token", binary=False, judged=False),
 )
+"""What answers at other positions are compared by."""
+_NATS: dict[str, Any] = {"scale": 1.0, "unit": "nats/token", "binary": False, "judged": False, "lower_is_better": True}
+REPAIR_METRICS = (
+    *(metric for name in ("em", "f1", "accuracy") for metric in METRICS if metric.name == name),
+    Metric(name="nll", column="nll", **_NATS),
+    Metric(name="kl", column="kl", **_NATS),
+    # Not a matter of right and wrong, so that gains and losses are not counted.
+    Metric(name="leak", column="leaked", scale=100.0, unit="pp", binary=False, judged=False, lower_is_better=True),
+)
+"""What answers after a deletion are compared by."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,6 +69,9 @@ class CellSummary:
     means: dict[str, float | None]
     counted: dict[str, int]
     """How many examples each mean is over."""
+    allocator: str = ""
+    budget: str = ""
+    executor: str = ""
 
     def accuracy_bound(self, *, unknown_right: bool) -> float:
         """Accuracy in per cent if every example without a verdict were right, or wrong."""
@@ -68,14 +82,15 @@ class CellSummary:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """A position against the baseline, over the examples that have the measure in both arms."""
+    """An arm against the baseline, over the examples that have the measure in both."""
 
     model: str
     dataset: str
     selector: str
     retention: str
-    baseline: str
     position: str
+    baseline: str
+    """The first of the names in which the arms may differ: a position, or an allocator."""
     metric: Metric
     n_expected: int
     n_unscored: int
@@ -83,7 +98,7 @@ class Comparison:
     n_missing: int
     """Pairs that lack an answer, or its verdict, in one arm at least."""
     baseline_value: float | None = None
-    position_value: float | None = None
+    value: float | None = None
     estimate: Estimate | None = None
     moves: Transitions | None = None
     mcnemar_p: float | None = None
@@ -91,43 +106,54 @@ class Comparison:
     holm_p: float | None = None
     worst: float | None = None
     best: float | None = None
-    """The difference if every outcome that is not known had gone against the position, or for it."""
+    """The difference if every outcome that is not known had gone against the arm, or for it."""
+    allocator: str = ""
+    budget: str = ""
+    executor: str = ""
 
 
-def summarise_cells(table: pd.DataFrame) -> tuple[CellSummary, ...]:
+def summarise_cells(table: pd.DataFrame, metrics: Sequence[Metric] = METRICS) -> tuple[CellSummary, ...]:
     """Counts and means of every cell, in the order of the cells' names."""
-    return tuple(_cell(dict(zip(CELL, names, strict=True)), rows) for names, rows in _groups(table, CELL))
+    return tuple(
+        _cell(dict(zip(CELL, names, strict=True)), rows, metrics) for names, rows in split(table, CELL).items()
+    )
 
 
 def compare(
-    table: pd.DataFrame, *, baseline: str = "original", seed: int = 0, resamples: int = 10_000
+    table: pd.DataFrame,
+    *,
+    arms: Sequence[str] = POSITION,
+    baseline: str = "original",
+    metrics: Sequence[Metric] = METRICS,
+    tests: bool = True,
+    seed: int = 0,
+    resamples: int = 10_000,
 ) -> tuple[Comparison, ...]:
-    """All positions against the baseline within equal model, data set, selector and retention, for each metric.
+    """All arms against the baseline, wherever the cells' other names are equal, for each measure.
 
-    Accuracy is compared even where no pair is scored, so that the gap shows; other measures only where they exist.
-    Holm's adjustment runs over each metric's sign-flip tests.
+    ``arms`` are the names in which arms may differ; ``baseline`` is a value of the first: a position, or with
+    `arms.REPAIR` an allocator. The first measure is compared even where no pair has it, so that the gap shows; other
+    measures only where they exist. With ``tests``, Holm's adjustment runs over each measure's sign-flip tests.
     """
     found: list[Comparison] = []
-    for names, group in _groups(table, GROUP):
-        arms = {position: rows.set_index("example_id") for position, rows in group.groupby("position", sort=True)}
-        for position in arms if baseline in arms else ():
-            if position != baseline:
-                pair = {**dict(zip(GROUP, names, strict=True)), "baseline": baseline, "position": position}
-                sides = [arms[baseline].add_suffix("_a"), arms[position].add_suffix("_b")]
+    for names, group in split(table, group_of(arms)).items():
+        cells = {arm: rows.set_index("example_id") for arm, rows in split(group, arms).items()}
+        for arm, rows in cells.items():
+            base = partner(arm, cells, baseline)
+            if base is not None and arm[0] != baseline:
+                shared = zip((*group_of(arms), *arms), (*names, *arm), strict=True)
+                sides = [cells[base].add_suffix("_a"), rows.add_suffix("_b")]
                 joined = pd.concat(sides, axis=1).sort_index()
-                found += [_compare(pair, joined, metric, seed, resamples) for metric in METRICS]
-    kept = [c for c in found if c.metric.name == "accuracy" or c.estimate is not None]
-    return tuple(_adjusted(kept))
+                pair = {**dict(shared), "baseline": baseline}
+                found += [_compare(pair, joined, metric, seed, resamples, tests) for metric in metrics]
+    kept = [c for c in found if c.metric is metrics[0] or c.estimate is not None]
+    return tuple(_adjusted(kept, metrics) if tests else kept)
 
 
-def _groups(table: pd.DataFrame, columns: list[str]) -> Iterable[tuple[tuple[Any, ...], pd.DataFrame]]:
-    return table.groupby(columns, sort=True)
-
-
-def _cell(names: dict[str, Any], rows: pd.DataFrame) -> CellSummary:
+def _cell(names: dict[str, Any], rows: pd.DataFrame, metrics: Sequence[Metric]) -> CellSummary:
     unscored = rows.loc[rows["status"] == "unscored", "reason"].value_counts().sort_index()
     tokens = rows["answer_tokens"].dropna()
-    values = {metric.name: (rows[metric.column].dropna().astype("float64"), metric.scale) for metric in METRICS}
+    values = {metric.name: (rows[metric.column].dropna().astype("float64"), metric.scale) for metric in metrics}
     return CellSummary(
         **names,
         n=len(rows),
@@ -141,7 +167,9 @@ def _cell(names: dict[str, Any], rows: pd.DataFrame) -> CellSummary:
     )
 
 
-def _compare(pair: dict[str, Any], joined: pd.DataFrame, metric: Metric, seed: int, resamples: int) -> Comparison:
+def _compare(
+    pair: dict[str, Any], joined: pd.DataFrame, metric: Metric, seed: int, resamples: int, tests: bool
+) -> Comparison:
     before, after = (joined[f"{metric.column}_{arm}"].astype("Float64") for arm in "ab")
     both = (before.notna() & after.notna()).to_numpy()
     there = ["scored", "unscored", *([] if metric.judged else ["unjudged"])]
@@ -160,9 +188,9 @@ def _compare(pair: dict[str, Any], joined: pd.DataFrame, metric: Metric, seed: i
     done = replace(
         gaps,
         baseline_value=float(old.sum()) / len(old) * metric.scale,
-        position_value=float(new.sum()) / len(new) * metric.scale,
+        value=float(new.sum()) / len(new) * metric.scale,
         estimate=estimate(new - old, clusters, seed=seed, resamples=resamples, scale=metric.scale),
-        signflip_p=sign_flip(cluster_sums(new - old, clusters)[0], seed=seed, flips=resamples),
+        signflip_p=sign_flip(cluster_sums(new - old, clusters)[0], seed=seed, flips=resamples) if tests else None,
     )
     return _with_counts(done, before, after, both) if metric.binary else done
 
@@ -179,9 +207,9 @@ def _with_counts(done: Comparison, before: pd.Series, after: pd.Series, both: ND
     )
 
 
-def _adjusted(found: Sequence[Comparison]) -> list[Comparison]:
+def _adjusted(found: Sequence[Comparison], metrics: Sequence[Metric]) -> list[Comparison]:
     done = list(found)
-    for metric in METRICS:
+    for metric in metrics:
         family = [i for i, c in enumerate(done) if c.metric is metric]
         for i, p in zip(family, holm([done[i].signflip_p for i in family]), strict=True):
             done[i] = replace(done[i], holm_p=p)

@@ -2,27 +2,25 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import pandas as pd
 
 from kvrelay.core.errors import DataError
 from kvrelay.run.record import Cell, RunPlan, RunRecord, Verdict, digest, item_key
+from kvrelay.stats.arms import CELL, POSITION, REPAIR, group_of
+from kvrelay.stats.measures import NUMBERS, OUTCOMES, measures, outcome
 from kvrelay.stats.plans import Plans, merge, name_examples
 from kvrelay.stats.receipts import check_pairs
 
-CELL = ["model", "dataset", "selector", "retention", "position"]
-GROUP = CELL[:-1]
-"""The names that the arms of a pair share."""
-STAGES = ["prefill_s", "select_s", "relocate_s", "question_s", "decode_s"]
-_TEXT = [*CELL, "key", "pair_key", "batch", "example_id", "cluster", "question_type", "status", "reason", "stop"]
-SCORES = ["f1", "em", "official", "sound"]
-"""Shares that judges may give beside a verdict; the last two are the rules for multiple choice."""
-_NUMBERS = [*SCORES, "nll", "loglik", "answer_tokens", "batch_rows", "peak_memory_bytes", *STAGES]
-_OUTCOMES = ["correct", "choice_correct"]
+GROUP = group_of(POSITION)
+"""The names that two positions of one cache share."""
+_TEXT = [
+    *(*CELL, "key", "pair_key", "batch", "example_id", "cluster", "question_type", "status", "reason", "stop"),
+    "edited",
+]
 _VOLATILE = {"run_id", "worker", "timings", "peak_memory_bytes", "batch_rows", "batch_sha256"}
 
 
@@ -32,7 +30,8 @@ class Results:
 
     ``table`` has one row a (cell, example). Its ``status`` is ``scored``, ``unscored`` (the judge gave no verdict,
     ``reason`` says why), ``unjudged`` (no verdict on file), ``failed`` (``reason`` holds the error) or ``missing``
-    (no record). ``correct`` and ``choice_correct`` are True, False or NA; ``f1`` and ``em`` lie in 0 … 1.
+    (no record). ``correct``, ``choice_correct`` and ``leaked`` (the deleted value stands in the answer) are True, False
+    or NA; ``f1`` and ``em`` lie in 0 … 1. Columns of repair are empty where nothing was deleted.
     """
 
     experiment: str
@@ -43,6 +42,10 @@ class Results:
     stamps: tuple[str, ...]
     content_sha256: str
     """Hash of all answers and verdicts in the table, timings apart: equal for equal measurements."""
+    changed: frozenset[str] = frozenset()
+    """Components (``group.name``) that ran with other settings than their name stands for."""
+    budgets: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """Settings of the repair budgets by name, as far as the plans tell them."""
 
     @property
     def incomplete(self) -> pd.DataFrame:
@@ -84,6 +87,8 @@ def tidy(
         planned_judges=order,
         stamps=(*merged.stamps, *_stamps(merged, records, table, order, chosen)),
         content_sha256=_content(in_force, judged),
+        changed=merged.changed,
+        budgets=merged.budgets,
     )
 
 
@@ -137,55 +142,15 @@ def _row(
         error = record.error
         return row | {"status": "failed", "reason": f"{error.kind}: {error.message}" if error else "no reason given"}
     verdict = verdicts.get(judge) if judge is not None else None
-    return row | _outcome(verdict) | _measures(record, verdicts)
-
-
-def _outcome(verdict: Verdict | None) -> dict[str, Any]:
-    if verdict is None:
-        return {"status": "unjudged", "reason": "no verdict"}
-    if verdict.correct is None:
-        return {"status": "unscored", "reason": verdict.reason or "no reason given"}
-    return {"status": "scored", "reason": "", "correct": verdict.correct}
-
-
-def _measures(record: RunRecord, verdicts: Mapping[str, Verdict]) -> dict[str, Any]:
-    nll = record.reference_nll
-    return {
-        **{name: _score(record, verdicts, name) for name in SCORES},
-        "nll": nll,
-        "loglik": None if nll is None else -nll,
-        "choice_correct": _choice(record),
-        "answer_tokens": record.answer_tokens,
-        "peak_memory_bytes": record.peak_memory_bytes,
-        **record.timings.model_dump(include=set(STAGES)),
-    }
-
-
-def _score(record: RunRecord, verdicts: Mapping[str, Verdict], name: str) -> float | None:
-    """A share that one of the judges gave; the first one's, where several did."""
-    for verdict in verdicts.values():
-        if name in verdict.scores:
-            value = verdict.scores[name]
-            if not 0.0 <= value <= 1.0:
-                raise DataError(f"report: {verdict.judge_id} gives {record.key[:12]} {name}={value}; wanted 0 to 1")
-            return value
-    return None
-
-
-def _choice(record: RunRecord) -> bool | None:
-    """Whether the gold letter has the highest log-probability; on a tie the first letter of the alphabet counts."""
-    options = record.choice_logprobs
-    if not options or record.gold_choice is None or any(math.isnan(value) for value in options.values()):
-        return None
-    return min(options, key=lambda label: (-options[label], label)) == record.gold_choice
+    return row | outcome(verdict) | measures(record, verdicts)
 
 
 def _typed(rows: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
     sound = [{name: _storable(value) for name, value in row.items()} for row in rows]
-    table = pd.DataFrame(sound, columns=[*_TEXT, *_NUMBERS, *_OUTCOMES])
-    table[_TEXT] = table[_TEXT].fillna("").astype(str)
-    table[_NUMBERS] = table[_NUMBERS].astype("float64")
-    table[_OUTCOMES] = table[_OUTCOMES].astype("boolean")
+    table = pd.DataFrame(sound, columns=[*_TEXT, *NUMBERS, *OUTCOMES])
+    table[_TEXT] = table[_TEXT].astype(object).fillna("").astype(str)
+    table[NUMBERS] = table[NUMBERS].astype("float64")
+    table[OUTCOMES] = table[OUTCOMES].astype("boolean")
     return table.sort_values([*CELL, "example_id", "key"], kind="stable", ignore_index=True)
 
 
@@ -194,13 +159,18 @@ def _storable(value: Any) -> Any:
     return value.encode("utf-8", "backslashreplace").decode() if isinstance(value, str) else value
 
 
+def cell_label(row: Mapping[str, Any] | pd.Series) -> str:
+    """The names of a row's cell, as `Cell.label` prints them."""
+    return Cell(**{name: row[name] for name in CELL}).label
+
+
 def _check_ids(table: pd.DataFrame) -> None:
     known = table[table["status"] != "missing"]
     if (bad := known[known["cluster"] == ""]).size:
         raise DataError(f"report: example {bad['example_id'].iloc[0]!r} has no cluster_id; set it in the adapter")
     if (bad := table[table.duplicated([*CELL, "example_id"])]).size:
         first = bad.iloc[0]
-        raise DataError(f"report: example {first['example_id']!r} stands twice in {' · '.join(first[CELL])}")
+        raise DataError(f"report: example {first['example_id']!r} stands twice in {cell_label(first)}")
     spread = known.groupby(["model", "dataset", "example_id"])["cluster"].nunique()
     if (several := spread[spread > 1]).size:
         raise DataError(f"report: example {several.index[0][-1]!r} has {several.iloc[0]} cluster ids; wanted one")
@@ -224,6 +194,9 @@ def _stamps(
     for data, judge in chosen.items():
         if judge != judges[0]:
             stamps.append(f"{data}: scored by {judge}, not by {judges[0]}")
+    told = " ".join(plans.stamps)
+    if silent := sorted(name for name in plans.changed if name not in told):
+        stamps.append(f"CHANGED {', '.join(silent)}: not the settings that the name stands for")
     if stray := len(set(records) - plans.known_keys):
         stamps.append(f"{stray} records belong to no plan and are left out")
     return stamps
@@ -231,10 +204,13 @@ def _stamps(
 
 def _content(records: Mapping[str, RunRecord], judged: Mapping[str, Mapping[str, Verdict]]) -> str:
     parts = [
-        [
-            records[key].model_dump(mode="json", exclude=_VOLATILE),
-            [[judge, v.correct, v.reason, v.scores] for judge, v in sorted(judged[key].items())],
-        ]
+        [_said(records[key]), [[judge, v.correct, v.reason, v.scores] for judge, v in sorted(judged[key].items())]]
         for key in sorted(records)
     ]
     return digest(parts)
+
+
+def _said(record: RunRecord) -> dict[str, Any]:
+    """A record less what can differ between equal measurements, and less the fields of a repair that it has none of."""
+    said = record.model_dump(mode="json", exclude=_VOLATILE if record.repair else {*_VOLATILE, "repair"})
+    return said | {"cell": {name: value for name, value in said["cell"].items() if value or name not in REPAIR}}

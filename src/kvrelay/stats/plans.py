@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from itertools import groupby
+from typing import Any
 
 from kvrelay.core.errors import AssetError, DataError
 from kvrelay.run.record import Cell, PlannedCell, RunPlan, RunRecord
@@ -24,6 +25,10 @@ class Plans:
     """Every key that any plan names, older settings included."""
     siblings: Mapping[str, tuple[str, ...]]
     """The keys at one place of one plan's cells of a data set: records of the same example."""
+    changed: frozenset[str] = frozenset()
+    """Components (``group.name``) whose settings, in a plan that stands, are not those that their name stands for."""
+    budgets: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """Settings of the repair budgets by name, from the plans that stand, the newest first."""
 
 
 def merge(plans: Sequence[RunPlan]) -> Plans:
@@ -49,6 +54,8 @@ def merge(plans: Sequence[RunPlan]) -> Plans:
         stamps=_unique([*_plan_stamps(standing), *_older(ordered, in_force)]),
         known_keys=frozenset(key for plan in ordered for planned in plan.cells for key in planned.keys),
         siblings=_siblings(standing),
+        changed=frozenset(name for plan, cells in standing if cells for name in plan.changed),
+        budgets=_budgets(standing),
     )
 
 
@@ -83,6 +90,14 @@ def _plan_stamps(standing: Standing) -> list[str]:
         if sets[i] and not newer and not larger:
             stamps.extend(plan.stamps)
     return stamps
+
+
+def _budgets(standing: Standing) -> dict[str, Mapping[str, Any]]:
+    found: dict[str, Mapping[str, Any]] = {}
+    for plan, cells in standing:
+        for name, settings in (plan.settings.get("budget") or {}).items() if cells else ():
+            found.setdefault(name, settings)
+    return found
 
 
 def _older(ordered: Sequence[RunPlan], in_force: Mapping[Cell, str]) -> list[str]:

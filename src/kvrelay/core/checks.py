@@ -1,4 +1,4 @@
-"""What a selector's settings may be. Every refusal names the value, what was wanted, and the key to change."""
+"""What a component's settings may be. Every refusal names the value, what was wanted, and the key to change."""
 
 from __future__ import annotations
 
@@ -41,3 +41,10 @@ def basis_points(key: str, share: float) -> int:
     if abs(share * BASIS_POINTS - points) > 1e-6:
         raise ConfigError(f"{key} is {share}; wanted a whole number of basis points (0.0001), round it (key: {key})")
     return points
+
+
+def layer_of(key: str, layer: int, n_layers: int) -> int:
+    """The layer itself. Raises `ConfigError` where the model has no such layer (counted from 0)."""
+    if layer >= n_layers:
+        raise ConfigError(f"{key} is {layer}; the model has layers 0 to {n_layers - 1} (key: {key})")
+    return layer

@@ -1,0 +1,1 @@
+"""Same-key deletion cases that the project makes itself."""

@@ -1,0 +1,204 @@
+"""One deletion at a time: the shifted cache of an example, and from it every repair (SUR, sections 3 and A.1).
+
+What is deleted, moved and refreshed follows one path for all arms: the states that a selector kept lose the deleted
+tokens, the position condition places what stays as if the deleted text had never been there (for a full cache that is
+the shift), exactly B suffix states are refreshed, and the question follows.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+
+from kvrelay.backend.decode import Answer, Asked, Distributions, answer_rows, distributions, synchronise
+from kvrelay.backend.mixed import mixed_layers
+from kvrelay.backend.model import CausalModel
+from kvrelay.backend.prefill import prefill
+from kvrelay.backend.probe import CleanModelProbe, ModelProbe
+from kvrelay.backend.prompt import Prompt
+from kvrelay.backend.refresh import WorkingCache, one_coordinate, refresh
+from kvrelay.core.cache import KVCache
+from kvrelay.core.edit import Edit
+from kvrelay.core.errors import DataError, EditError
+from kvrelay.core.example import Example
+from kvrelay.core.repair import Allocation, EditedContext, intervals
+from kvrelay.core.rope import RotaryTable
+from kvrelay.core.selection import Selection
+from kvrelay.run.batches import Row
+from kvrelay.run.grid import GridCell, Repair
+from kvrelay.run.kept import Kept
+from kvrelay.run.record import RepairFacts, digest
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Edited:
+    """An example's cache after the deletion, shifted: what all arms start from."""
+
+    kept: Kept = field(repr=False)
+    cache: KVCache = field(repr=False)
+    selection: Selection = field(repr=False)
+    context: EditedContext = field(repr=False)
+    edit: Edit
+    ids: tuple[int, ...] = field(repr=False)
+    """All tokens of the edited text, also those that a selector dropped."""
+    digests: tuple[str, str]
+    shift_s: float
+
+    @property
+    def sha256(self) -> str:
+        return digest(list(self.ids))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Clean:
+    """The edited text run afresh, its answer, and what it says at every token of it."""
+
+    key: str
+    cache: KVCache = field(repr=False)
+    answer: Answer = field(repr=False)
+    said: Distributions = field(repr=False)
+    prefill_s: float
+
+
+class Repairer:
+    """Deletes and repairs with one model. It remembers one question's Re-prefill, which its placements share."""
+
+    def __init__(self, model: CausalModel, table: Callable[[int], RotaryTable], look_inside: bool = False) -> None:
+        self.model = model
+        self.table = table
+        self.look_inside = look_inside
+        self._clean: Clean | None = None
+
+    def edited(self, example: Example, prompt: Prompt, cell: GridCell, kept: Kept) -> Edited:
+        """Delete and shift. Raises `EditError` for a deletion that the history does not allow, `DataError` for an
+        example without one, `PositionError` for a cache whose heads hold different states."""
+        if not example.deleted:
+            raise DataError(
+                f"example {example.id} deletes nothing, so that there is nothing to repair; choose a data set with "
+                "deletions or leave the repair out (keys: dataset, allocator)"
+            )
+        text = prompt.text
+        edit = Edit.of_tokens(text.spans_of(example.deleted), text.n_prefilled, protected=text.protected)
+        left = edit.kept(text.n_prefilled)
+        cut, selection = kept.cache.edited(edit, text.n_prefilled), kept.selection.edited(edit, text.n_prefilled)
+        plan = cell.position.place(selection, len(left), example.id)
+        table = self.table(text.n_prefilled)
+        started = time.perf_counter()
+        cache = cut.moved(plan, table)
+        synchronise(self.model.device)
+        shift_s = time.perf_counter() - started
+        one_coordinate(cache)
+        context = _context(example, prompt, edit, left, cache.layers[0].source_HK[0].tolist())
+        return Edited(
+            kept=kept,
+            cache=cache,
+            selection=selection,
+            context=context,
+            edit=edit,
+            ids=tuple(prompt.prefilled_ids[position] for position in left),
+            digests=cut.content_digest(),
+            shift_s=shift_s,
+        )
+
+    def clean(self, edited: Edited, cell: GridCell, prompt: Prompt, asked: Asked) -> Clean:
+        """Re-prefill: the edited text read afresh, kept and placed alike. Runs once for equal texts and questions."""
+        seen = [edited.sha256, asked.question_ids, asked.reference_ids, asked.max_new_tokens, asked.option_ids]
+        key = digest([*seen, edited.selection.digest(), edited.cache.next_position])
+        if self._clean is None or self._clean.key != key:
+            self._clean = None  # two long caches at once may be one too many
+            started = time.perf_counter()
+            whole = prefill(self.model, self.model.row(edited.ids), prompt.text, "", ()).cache
+            synchronise(self.model.device)
+            prefill_s = time.perf_counter() - started
+            plan = cell.position.place(edited.selection, len(edited.ids), prompt.question.example_id)
+            cache = whole.restricted(edited.selection).moved(plan, self.table(len(edited.ids)))
+            answer = answer_rows(self.model, [cache], asked)[0]
+            said = distributions(self.model, cache, asked.question_ids, answer)
+            self._clean = Clean(key=key, cache=cache, answer=answer, said=said, prefill_s=prefill_s)
+        return self._clean
+
+    def row(self, cell: GridCell, edited: Edited, prompt: Prompt, clean: Clean) -> Row:
+        """One arm: its slots chosen and refreshed, ready to answer. Exactly B slots, or an `EditError`."""
+        context, repair = edited.context, cell.repair
+        if repair is None:
+            raise EditError(f"{cell.cell.label} names no repair (key: allocator)")
+        fixed = getattr(repair.allocator, "fixed_states", None)
+        budget = fixed(context) if fixed else repair.budget.states(context.n_suffix)
+        seen = (self.model, edited.cache, context, prompt.question)
+        reads_clean = getattr(repair.allocator, "reads_clean", False)
+        probe = CleanModelProbe(*seen, clean.cache) if reads_clean else ModelProbe(*seen)
+        started = time.perf_counter()
+        allocation = repair.allocator.allocate(context, prompt.question, budget, probe).checked(context, budget)
+        synchronise(self.model.device)
+        allocate_s = time.perf_counter() - started
+        if getattr(repair.allocator, "afresh", False):
+            cache, refreshed, refresh_s = clean.cache, 0, clean.prefill_s
+        else:
+            cache, refreshed, refresh_s = self._refresh(edited, repair, allocation)
+        if refreshed != budget:
+            raise EditError(
+                f"{cell.cell.label}: {refreshed} states were refreshed, {budget} were asked for; the executor skips or "
+                "doubles some (key: executor)"
+            )
+        facts = _facts(edited, allocation, budget, refreshed, self.model.facts.n_layers)
+        if self.look_inside:
+            inside = mixed_layers(self.model, edited.cache, clean.cache, context, allocation.slots)
+            facts = facts.model_copy(update={"mixed": [asdict(layer) for layer in inside]})
+        return Row(
+            cell=cell,
+            kept=edited.kept,
+            cache=cache,
+            relocate_s=edited.shift_s,
+            allocate_s=allocate_s,
+            refresh_s=refresh_s,
+            repair=facts,
+            start_digests=edited.digests,
+        )
+
+    def _refresh(self, edited: Edited, repair: Repair, allocation: Allocation) -> tuple[KVCache, int, float]:
+        if not allocation.slots:
+            return edited.cache, 0, 0.0
+        working = WorkingCache(edited.cache)  # the harness's own copy: a server would write in place
+        synchronise(self.model.device)
+        started = time.perf_counter()
+        schedule = repair.executor.schedule(allocation.slots)
+        n_refreshed = refresh(self.model, working, schedule, edited.context.token_ids)
+        synchronise(self.model.device)
+        return working.cache(), n_refreshed, time.perf_counter() - started
+
+
+def _context(example: Example, prompt: Prompt, edit: Edit, left: list[int], source_K: list[int]) -> EditedContext:
+    """The kept tokens of the edited text by slot; ``source_K`` are their positions in it."""
+    where = [left[position] for position in source_K]
+    slot = None
+    if example.slot is not None:
+        ((start, end),) = prompt.text.spans_of([example.slot])
+        held = [index for index, position in enumerate(where) if start <= position < end]
+        slot = (held[0], held[-1] + 1) if held else None
+    return EditedContext(
+        token_ids=tuple(prompt.prefilled_ids[position] for position in where),
+        pieces=tuple(prompt.text.pieces[position] for position in where),
+        special=tuple(prompt.text.special[position] for position in where),
+        splice=sum(position < edit.splice for position in where),
+        case_id=example.id,
+        slot=slot,
+    )
+
+
+def _facts(edited: Edited, allocation: Allocation, budget: int, refreshed: int, n_layers: int) -> RepairFacts:
+    context = edited.context
+    offsets = [slot - context.splice for slot in allocation.slots]
+    return RepairFacts(
+        splice=context.splice,
+        n_suffix=context.n_suffix,
+        n_deleted=edited.edit.n_deleted,
+        requested=budget,
+        refreshed=refreshed,
+        interval_lengths=tuple(end - start for start, end in intervals(allocation.slots)),
+        edited_sha256=edited.sha256,
+        token_layer_updates=n_layers * refreshed,
+        causal_pairs=sum(offset + 1 for offset in offsets),
+        replay_pairs=context.n_suffix * (context.n_suffix + 1) // 2,
+        notes={**edited.edit.notes, **allocation.notes},
+    )

@@ -1,0 +1,312 @@
+"""The kernels against softmax written out, the pass around them, and what wrong masks or orders would do."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import pairwise
+
+import pytest
+import torch
+from edited_caches import Deletion, largest, prefilled, states, support
+from tiny_models import keep_all, make_tiny, ragged_selection, token_ids
+from torch import Tensor
+from torch.nn.functional import scaled_dot_product_attention
+
+from kvrelay.backend import kernels
+from kvrelay.backend.kernels import BlockwiseSlots, CausalInterval, MaskedSlots, exact_scores, kernel_for
+from kvrelay.backend.layers import RelayCache, SlotLayer
+from kvrelay.backend.model import CausalModel
+from kvrelay.backend.refresh import WorkingCache, refresh, refreshed, run_pass
+from kvrelay.core.errors import EditError, InvariantError, PositionError
+from kvrelay.core.positions import PositionPlan
+from kvrelay.core.repair import Kernel, Traversal, intervals
+from kvrelay.core.rope import RotaryTable
+from kvrelay.repair.executors import Auto, Interval, Packed
+
+CPU = torch.device("cpu")
+WRONG = 1e-3
+KERNELS: tuple[Kernel, ...] = ("causal", "masked", "blocks")
+
+
+def literal(query: Tensor, key: Tensor, value: Tensor, slots: list[int], scaling: float) -> Tensor:
+    """Token by token, head by head: softmax over the slots up to its own, with keys repeated for the query heads."""
+    group = query.shape[1] // key.shape[1]
+    keys, values = key.repeat_interleave(group, 1), value.repeat_interleave(group, 1)
+    out = torch.zeros_like(query)
+    for row, slot in enumerate(slots):
+        for head in range(query.shape[1]):
+            weights = torch.softmax(keys[0, head, : slot + 1] @ query[0, head, row] * scaling, 0)
+            out[0, head, row] = weights @ values[0, head, : slot + 1]
+    return out
+
+
+def drawn(
+    n_slots: int, n_queries: int, heads: int = 2, group: int = 3, dtype: torch.dtype = torch.float64
+) -> tuple[Tensor, ...]:
+    generator = torch.Generator().manual_seed(n_queries)
+    shapes = (heads * group, n_queries), (heads, n_slots), (heads, n_slots)
+    return tuple(torch.randn(1, *shape, 16, generator=generator, dtype=torch.float64).to(dtype) for shape in shapes)
+
+
+@pytest.mark.parametrize("n_queries", [1, 2, 31, 32, 33, 65])
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_a_kernel_is_softmax_over_the_slots_up_to_each_token(
+    kernel: Kernel, n_queries: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Blocks smaller than the text, so that borders inside rows, keys and masks are met."""
+    monkeypatch.setattr(kernels, "CAUSAL_ROWS", 16)
+    monkeypatch.setattr(kernels, "KEY_BLOCK", 24)
+    monkeypatch.setattr(kernels, "QUERY_BLOCK", 8)
+    generator = torch.Generator().manual_seed(n_queries)
+    slots = torch.randperm(90, generator=generator)[:n_queries].sort().values.tolist()
+    if kernel == "causal":
+        slots = list(range(25, 25 + n_queries))
+    query, key, value = drawn(90, n_queries)
+    end = slots[-1] + 1
+    out = kernel_for(kernel, slots, 3, CPU).attend(0, query, key[:, :, :end], value[:, :, :end], 0.3)
+    assert float((out - literal(query, key, value, slots, 0.3)).abs().max()) <= 1e-12
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_strided_tensors_give_what_contiguous_ones_give(kernel: Kernel) -> None:
+    """Masked attention of strided tensors was wrong in some versions (pytorch 112577)."""
+    query, key, value = drawn(40, 10)
+    slots = list(range(30, 40))
+    strided = [one.transpose(1, 2).contiguous().transpose(1, 2) for one in (query, key, value)]
+    assert not strided[0].is_contiguous()
+    attend = kernel_for(kernel, slots, 3, CPU)
+    straight = attend.attend(0, query, key, value, 0.25)
+    assert float((attend.attend(0, *strided, 0.25) - straight).abs().max()) <= 1e-13
+
+
+def test_folding_query_heads_is_repeating_keys() -> None:
+    query, key, value = drawn(50, 7)
+    slots = [3, 9, 10, 22, 30, 41, 49]
+    mask = torch.arange(50) <= torch.tensor(slots)[:, None]
+    repeated = scaled_dot_product_attention(
+        query, key.repeat_interleave(3, 1), value.repeat_interleave(3, 1), attn_mask=mask, scale=0.25
+    )
+    out = MaskedSlots(slots, 3, CPU).attend(0, query, key, value, 0.25)
+    assert float((out - repeated).abs().max()) <= 1e-13
+
+
+def test_the_mask_of_a_pass_is_made_once_and_lengths_do_not_mix() -> None:
+    """Block masks reused with another length were wrong (pytorch 137779, 141486)."""
+    for n_slots, n_queries in ((60, 20), (33, 9)):
+        query, key, value = drawn(n_slots, n_queries)
+        slots = torch.arange(n_slots)[-2 * n_queries :: 2].tolist()
+        end = slots[-1] + 1
+        attend = MaskedSlots(slots, 3, CPU)
+        first = attend.attend(0, query, key[:, :, :end], value[:, :, :end], 0.25)
+        made = dict(attend.masks)
+        again = attend.attend(1, query, key[:, :, :end], value[:, :, :end], 0.25)
+        assert torch.equal(first, again)
+        assert attend.masks.keys() == made.keys() and all(attend.masks[one] is made[one] for one in made)
+        assert float((first - literal(query, key, value, slots, 0.25)).abs().max()) <= 1e-12
+
+
+def test_masks_above_their_limit_are_made_again_and_give_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    query, key, value = drawn(40, 20)
+    slots = list(range(1, 40, 2))
+    kept = MaskedSlots(slots, 3, CPU)
+    monkeypatch.setattr(kernels, "MASK_BYTES", 8)
+    dropped = MaskedSlots(slots, 3, CPU)
+    assert torch.equal(kept.attend(0, query, key, value, 0.25), dropped.attend(0, query, key, value, 0.25))
+    assert kept.masks and not dropped.masks
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
+def test_scores_of_rounded_products_are_as_good_as_float32(dtype: torch.dtype) -> None:
+    """Two roundings of eps/2 on top of each other; a float32 sum of 16 products adds 16 of its own."""
+    query, key, _ = (one[0, 0] for one in drawn(64, 32, group=1, dtype=dtype))
+    exact = query.double() @ key.double().t()
+    sizes = query.double().abs() @ key.double().abs().t()
+    half = torch.finfo(dtype).eps / 2
+    allowed = half**2 * exact.abs() + (16 * 2.0**-24) * sizes + torch.finfo(dtype).smallest_normal
+    assert bool(((exact_scores(query, key).double() - exact).abs() <= allowed).all())
+    assert float(((query @ key.t()).double() - exact).abs().max()) > 8 * float(allowed.max())
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_large_scores_stay_finite_in_float16(kernel: Kernel) -> None:
+    """Masks filled with a large number overflow float16 (kvpress 250); here hidden keys are hidden by position."""
+    query, key, value = (40 * one for one in drawn(40, 10, dtype=torch.float16))
+    out = kernel_for(kernel, list(range(30, 40)), 3, CPU).attend(0, query, key, value, 0.25)
+    assert bool(out.isfinite().all())
+
+
+class _Wrong:
+    """SDPA with a mask of rows and columns instead of positions: aligned at the bottom right or the top left."""
+
+    def __init__(self, slots: tuple[int, ...], aligned: str) -> None:
+        self.slots, self.aligned = slots, aligned
+
+    def attend(self, layer: int, query: Tensor, key: Tensor, value: Tensor, scaling: float) -> Tensor:
+        n_queries, n_keys = query.shape[2], key.shape[2]
+        offset = n_keys - n_queries if self.aligned == "bottom right" else 0
+        mask = torch.ones(n_queries, n_keys, dtype=torch.bool).tril(offset)
+        return scaled_dot_product_attention(query, key, value, attn_mask=mask, enable_gqa=True, scale=scaling)
+
+
+@pytest.mark.parametrize("aligned", ["bottom right", "top left"])
+def test_a_mask_of_rows_is_found_out_on_scattered_slots(tiny: CausalModel, aligned: str) -> None:
+    """Scattered queries under a bottom-right causal mask see future keys (LMCache 1152, CacheBlend 21)."""
+    deletion = Deletion(tiny)
+    slots = support(deletion, 8)
+    right, _ = refreshed(tiny, deletion.shifted, Interval().schedule(slots), deletion.edited_ids)
+    work = WorkingCache(deletion.shifted)
+    run_pass(tiny, work, slots, deletion.edited_ids, _Wrong(slots, aligned))
+    assert largest(work.cache(), right, slots) > WRONG
+
+
+def test_intervals_must_be_run_in_ascending_order(tiny: CausalModel) -> None:
+    deletion = Deletion(tiny)
+    schedule = Interval().schedule(support(deletion, 8))
+    right, _ = refreshed(tiny, deletion.shifted, schedule, deletion.edited_ids)
+    wrong, _ = refreshed(tiny, deletion.shifted, schedule[::-1], deletion.edited_ids)
+    assert largest(right, wrong) > WRONG
+
+
+class _ReadBeforeWrite(SlotLayer):
+    def update(
+        self, key_states: Tensor, value_states: Tensor, *args: object, **kwargs: object
+    ) -> tuple[Tensor, Tensor]:
+        before = self.keys.clone(), self.values.clone()
+        super().update(key_states, value_states)
+        return before[0][:, :, : self.end], before[1][:, :, : self.end]
+
+
+def test_states_are_written_before_they_are_read(tiny: CausalModel, monkeypatch: pytest.MonkeyPatch) -> None:
+    deletion = Deletion(tiny)
+    slots = support(deletion, 8)
+    right, _ = refreshed(tiny, deletion.shifted, Packed().schedule(slots), deletion.edited_ids)
+    monkeypatch.setattr("kvrelay.backend.refresh.SlotLayer", _ReadBeforeWrite)
+    wrong, _ = refreshed(tiny, deletion.shifted, Packed().schedule(slots), deletion.edited_ids)
+    assert largest(right, wrong) > WRONG
+
+
+@pytest.mark.parametrize("kernel", ["causal", "masked"])
+def test_leaving_out_the_last_layers_attention_changes_no_bit(
+    tiny: CausalModel, monkeypatch: pytest.MonkeyPatch, kernel: Kernel
+) -> None:
+    """And the pass after an ended one works: the model's own wrappers undo what they set."""
+    deletion = Deletion(tiny)
+    slots = tuple(deletion.suffix[10:40])
+    schedule = (Traversal(slots=slots, kernel=kernel),)
+    short, _ = refreshed(tiny, deletion.shifted, schedule, deletion.edited_ids)
+    seen: list[int] = []
+
+    class Whole:
+        def __init__(self, inner: object, n_layers: int) -> None:
+            self.inner = inner
+
+        def attend(self, layer: int, *args: object) -> Tensor:
+            seen.append(layer)
+            return self.inner.attend(layer, *args)  # type: ignore[attr-defined, no-any-return]
+
+    monkeypatch.setattr("kvrelay.backend.refresh.LastLayerWrites", Whole)
+    whole, _ = refreshed(tiny, deletion.shifted, schedule, deletion.edited_ids)
+    assert seen == [0, 1, 2]
+    assert torch.equal(states(short), states(whole))
+    assert torch.equal(states(prefilled(tiny, deletion.edited_ids)), states(deletion.clean))
+
+
+def test_slots_are_written_into_the_working_copy_alone(tiny: CausalModel) -> None:
+    deletion = Deletion(tiny)
+    work = WorkingCache(deletion.shifted)
+    before = states(deletion.shifted).clone()
+    assert refresh(tiny, work, Auto().schedule((30, 31, 50)), deletion.edited_ids) == 3
+    assert torch.equal(states(deletion.shifted), before)
+    assert all(layer.is_contiguous() for layer in (*work.keys, *work.values))
+    assert not torch.equal(states(work.cache()), before)
+
+
+def test_a_schedule_that_makes_no_sense_is_refused(tiny: CausalModel) -> None:
+    deletion = Deletion(tiny)
+
+    def run(*passes: Traversal, ids: list[int] | None = None) -> None:
+        refreshed(tiny, deletion.shifted, passes, deletion.edited_ids if ids is None else ids)
+
+    def one(*slots: int, kernel: Kernel = "masked") -> Traversal:
+        return Traversal(slots=slots, kernel=kernel)
+
+    with pytest.raises(EditError, match="ascend"):
+        run(one(5, 4))
+    with pytest.raises(EditError, match="no two passes"):
+        run(one(4, 5), one(5, 6))
+    with pytest.raises(EditError, match="in a cache of 135"):
+        run(one(4, 135))
+    with pytest.raises(EditError, match="one interval"):
+        run(one(4, 6, kernel="causal"))
+    with pytest.raises(EditError, match="one a slot"):
+        run(one(4), ids=[1, 2])
+    with pytest.raises(InvariantError, match="without an error gate"):
+        run(one(4, kernel="blocks"))
+
+
+def test_a_compressed_and_relocated_cache_is_repaired_where_tokens_have_one_coordinate(tiny: CausalModel) -> None:
+    """All of a compact memory recomputed is a fresh pass over the kept tokens; executors agree on a part of it."""
+    ids = token_ids(60)
+    kept = [0, 1, *range(10, 30), *range(40, 55)]
+    cache = prefilled(tiny, ids)
+    layers = tuple(
+        replace(
+            layer,
+            keys_HKD=layer.keys_HKD[:, kept],
+            values_HKD=layer.values_HKD[:, kept],
+            source_HK=layer.source_HK[:, kept],
+            coordinate_HK=layer.coordinate_HK[:, kept],
+            valid_HK=layer.valid_HK[:, kept],
+        )
+        for layer in cache.layers
+    )
+    compact = torch.arange(len(kept)).expand(layers[0].source_HK.shape)
+    plan = PositionPlan(coordinate_LHK=(compact,) * len(layers), next_position=len(kept))
+    moved = replace(cache, layers=layers).moved(plan, RotaryTable.of(cache.rope, 60, "cpu"))
+    kept_ids = [ids[place] for place in kept]
+    all_slots = tuple(range(len(kept)))
+    fresh, _ = refreshed(tiny, moved, Packed().schedule(all_slots), kept_ids)
+    allowed = 64 * torch.finfo(torch.float32).eps
+    assert largest(fresh, prefilled(tiny, kept_ids)) <= allowed
+    some = (4, 5, 9, 20, 21, 33)
+    packed, _ = refreshed(tiny, moved, Packed().schedule(some), kept_ids)
+    one_by_one, _ = refreshed(tiny, moved, Interval().schedule(some), kept_ids)
+    assert largest(packed, one_by_one) <= allowed
+    backwards = PositionPlan(coordinate_LHK=(compact.flip(-1),) * len(layers), next_position=len(kept))
+    reversed_cache = replace(cache, layers=layers).moved(backwards, RotaryTable.of(cache.rope, 60, "cpu"))
+    with pytest.raises(PositionError, match="ascend with the slots"):
+        refreshed(tiny, reversed_cache, Packed().schedule(some), kept_ids)
+
+
+def test_unequal_heads_are_refused(tiny: CausalModel, read: object) -> None:
+    history = read(tiny, token_ids(30))  # type: ignore[operator]
+    ragged = history.cache.restricted(ragged_selection(history))
+    with pytest.raises(PositionError, match="one coordinate"):
+        WorkingCache(ragged)
+    WorkingCache(history.cache.restricted(keep_all(history)))
+
+
+@pytest.mark.parametrize("n_slots", [32, 33])
+def test_half_precision_is_finite_at_block_borders(n_slots: int) -> None:
+    for dtype in (torch.float16, torch.bfloat16):
+        model, _ = make_tiny("llama", dtype)
+        deletion = Deletion(model)
+        slots = tuple(deletion.suffix[:: 115 // n_slots][:n_slots])
+        assert len(intervals(slots)) == n_slots and all(later > slot for slot, later in pairwise(slots))
+        for executor in (Packed(), Interval()):
+            done, _ = refreshed(model, deletion.shifted, executor.schedule(slots), deletion.edited_ids)
+            assert bool(states(done).isfinite().all())
+
+
+def test_the_cache_object_that_a_pass_gets_holds_one_layer_a_layer(tiny: CausalModel) -> None:
+    layer = SlotLayer(torch.zeros(1, 2, 5, 4), torch.zeros(1, 2, 5, 4), torch.tensor([1, 3]), 4)
+    keys, values = layer.update(torch.ones(1, 2, 2, 4), 2 * torch.ones(1, 2, 2, 4))
+    assert keys.shape == values.shape == (1, 2, 4, 4)
+    assert keys[0, 0, :, 0].tolist() == [0, 1, 0, 1] and values[0, 0, :, 0].tolist() == [0, 2, 0, 2]
+    assert RelayCache([layer]).lengths() == [5]
+
+
+def test_kernels_are_chosen_by_name() -> None:
+    assert isinstance(kernel_for("causal", [1], 1, CPU), CausalInterval)
+    assert isinstance(kernel_for("masked", [1], 1, CPU), MaskedSlots)
+    assert isinstance(kernel_for("blocks", [1], 1, CPU), BlockwiseSlots)

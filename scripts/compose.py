@@ -23,7 +23,7 @@ from kvrelay.run.store import claim_folder, read_plans, read_records, read_verdi
 
 REPAIR = ("allocator", "budget", "executor")
 GROUPS = frozenset({"model", "dataset", "selector", "retention", "position", *REPAIR, "judge"})
-SCRIPT_KEYS = frozenset({"data", "stages", "dry_run", "report"})
+SCRIPT_KEYS = frozenset({"data", "data_as", "stages", "dry_run", "report"})
 PLACES = frozenset({"source", "revision", "gguf_file", "device", "cache_folder"})
 """Where a model's weights come from, and where they run."""
 SAMPLING = frozenset({"limit", "per_conversation"})
@@ -67,7 +67,7 @@ def compose(config: Any) -> tuple[RunSettings, Experiment, dict[str, Judge]]:
     settings: RunSettings = _built(RunSettings, plain)
     _check_names(config, settings, _report_settings(config))
     if asked.data is not None:
-        dataset = recognised(asked.data)
+        dataset = recognised(asked.data, asked.data_as)
     composed = {**config, "dataset": {name: _limited(part, settings.limit) for name, part in dataset.items()}}
     judged = config["judge"] or "judge" in asked.stages
     judges: dict[str, Judge] = build_group(config["judge"], "judge") if judged else {}
@@ -92,7 +92,7 @@ def changed(config: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _stage_settings(config: Mapping[str, Any]) -> StageSettings:
-    given = {key: config[key] for key in ("stages", "dry_run", "data") if key in config}
+    given = {key: config[key] for key in ("stages", "dry_run", "data", "data_as") if key in config}
     settings: StageSettings = _built(StageSettings, given)
     return settings
 
@@ -101,7 +101,11 @@ def _report_settings(config: Mapping[str, Any]) -> ReportSettings:
     given = config.get("report")
     if not isinstance(given, Mapping):
         raise ConfigError(f"report = {given!r}: wanted a mapping with baseline, resamples and seed (key: report)")
-    settings: ReportSettings = _built(ReportSettings, given, "report")
+    usual = {"view": "qa", "baseline": "shift"} if config.get("allocator") else {}
+    asked = {key: usual.get(key) if value is None else value for key, value in given.items()}
+    settings: ReportSettings = _built(
+        ReportSettings, {key: value for key, value in asked.items() if value is not None}, "report"
+    )
     return settings
 
 
@@ -127,8 +131,9 @@ def _check_names(config: Mapping[str, Any], settings: RunSettings, report: Repor
             raise ConfigError(f"{key} names the {group} {name!r}; wanted one of {wanted} (key: {key})")
 
 
-def recognised(path: str) -> dict[str, Any]:
-    """Configs of the data sets whose adapters recognise a file or folder, pointed at it."""
+def recognised(path: str, prefix: str = "") -> dict[str, Any]:
+    """Configs of the data sets whose adapters recognise a file or folder, pointed at it; ``prefix`` takes another
+    config of the same files."""
     if not Path(path).exists():
         raise DataError(f"data = {path}: there is no such file or folder (key: data, or DATA= for make)")
     found: dict[str, Any] = {}
@@ -137,12 +142,15 @@ def recognised(path: str) -> dict[str, Any]:
             # an adapter that makes its own records locates none
             locate = getattr(component(part["_target_"], f"dataset.{name}._target_"), "located", None)
             located = locate(Path(path)) if locate else None
-            if located is not None:
-                found[name] = {**part, **dict.fromkeys(SAMPLING & part.keys()), **located}
+            read = CONF / "dataset" / f"{prefix}{name}.yaml"
+            if located is not None and read.is_file():
+                part = yaml.safe_load(read.read_text(encoding="utf-8"))[read.stem]
+                found[read.stem] = {**part, **dict.fromkeys(SAMPLING & part.keys()), **located}
     if not found:
         raise DataError(
-            f"data = {path}: no data set recognises it; wanted records of LongMemEval, Long-MT-Bench+ or PersonaMem "
-            "(or set dataset=NAME dataset.NAME.path=FILE to see what is wrong with a file)"
+            f"data = {path}: no data set recognises it; wanted records of LongMemEval, Long-MT-Bench+, PersonaMem, "
+            "HotpotQA, 2WikiMultiHopQA, MuSiQue or IIRC (or set dataset=NAME dataset.NAME.path=FILE to see what is "
+            "wrong with a file)"
         )
     return found
 

@@ -13,9 +13,18 @@ from hydra.errors import ConfigCompositionException
 from omegaconf import OmegaConf
 
 CONF = Path(__file__).resolve().parents[1] / "conf"
-GROUPS = ("model", "dataset", "selector", "retention", "position", "judge", "profile", "experiment")
+REPAIR = ("allocator", "budget", "executor")
+GROUPS = ("model", "dataset", "selector", "retention", "position", *REPAIR, "judge", "profile", "experiment")
 CHOICES = [(group, path.stem) for group in GROUPS for path in sorted((CONF / group).glob("*.yaml"))]
-SEVERAL = frozenset({"dataset", "selector", "retention", "position", "judge", "model"})
+SEVERAL = frozenset({"dataset", "selector", "retention", "position", *REPAIR, "judge", "model"})
+WHOLE = {"allocator": "shift", "budget": "p02", "executor": "packed"}
+"""Repair takes all three."""
+PROFILES = {
+    **dict.fromkeys(("sur_niah", "sur_geometry", "sur_signals"), "niah"),
+    "sur_location": "location",
+    "sur_holdout": "holdout",
+}
+"""The data of SUR's experiments; the others ask natural questions."""
 
 
 def composed(*overrides: str) -> dict[str, Any]:
@@ -27,8 +36,16 @@ def composed(*overrides: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize(("group", "choice"), CHOICES, ids=lambda one: str(one))
 def test_every_choice_composes_and_builds(group: str, choice: str) -> None:
-    override = f"{group}=[{choice}]" if group in SEVERAL else f"{group}={choice}"
-    config = composed(override)
+    overrides = [f"{group}=[{choice}]" if group in SEVERAL else f"{group}={choice}"]
+    if group in WHOLE:
+        overrides += [f"{other}=[{name}]" for other, name in WHOLE.items() if other != group]
+    if (group, choice) == ("executor", "custom"):
+        overrides.append("executor.custom.experimental=true")
+    if group == "experiment" and choice.startswith("sur_"):
+        overrides.append(f"profile=laptop_{PROFILES.get(choice, 'qa')}")
+    if group == "profile" and "_" in choice:
+        overrides.append(f"experiment=sur_{choice.partition('_')[2]}")
+    config = composed(*overrides)
     _, experiment, judges = compose(config)
     assert experiment.models and experiment.datasets and experiment.parts.selectors and judges
     if group in SEVERAL:

@@ -11,7 +11,7 @@ NAME_STARTS = (
 )  # fmt: skip
 NAME_ENDS = ("bury", "combe", "don", "ford", "holm", "ley", "mere", "stead", "ton", "wick")
 VALUE_WORDS = (
-    "anchor", "bronze", "cobalt", "dragon", "ember", "falcon", "garnet", "helmet", "indigo", "jasmine", "kettle",
+    "anchor", "bronze", "cobalt", "dragon", "ember", "falcon", "garnet", "helmet", "indigo", "jasmine", "kernel",
     "lobster", "magnet", "nectar", "onyx", "pepper", "quartz", "rocket", "saffron", "turtle", "umbrella", "velvet",
     "walnut", "yarrow", "zipper",
 )  # fmt: skip
@@ -32,7 +32,7 @@ WHAT = (
     "the mossy wall", "the broken fence", "a boat by the shore", "the chapel steps", "the vegetable patch",
 )  # fmt: skip
 WHEN = (
-    "before the rain came", "while the bells rang", "on a mild evening", "as the fog lifted", "without saying a word",
+    "before the rain came", "while the bells rang", "on a mild evening", "as the fog lifted", "without any hurry",
     "after the harvest", "in the early light", "when the wind turned", "until the lamps were lit", "during the thaw",
     "with a basket of pears", "for the sake of company", "under a pale sky", "just as supper was served",
 )  # fmt: skip

@@ -25,7 +25,7 @@ QA = {
     ("sur", "p05", "packed"): "110001",
     ("infoflow", "p05", "interval"): "011001",
 }
-PAPER_SETS = ("hotpotqa", "2wikimultihopqa", "musique", "iirc")
+PAPER_SETS = ("hotpotqa", "twowikimultihopqa", "musique", "iirc")
 LOCATION = {
     ("shift", "0", ""): "00000001",
     ("replay", "suffix", "packed"): "10100010",

@@ -104,7 +104,7 @@ def test_deletions_by_model_allocator_and_budget(
 
 
 def test_natural_questions_want_all_four_sets() -> None:
-    sets = frozenset(("hotpotqa", "2wikimultihopqa", "musique", "iirc"))
+    sets = frozenset(("hotpotqa", "twowikimultihopqa", "musique", "iirc"))
     asked: dict[str, Any] = {"model": "llama33_70b", "allocator": "sur", "budget": "p05"}
     assert NUMBERS.natural_qa(datasets=sets, **asked) == {
         "minus_shift": 2.25,
@@ -132,7 +132,7 @@ def test_holdout_and_contrasts() -> None:
     assert [NUMBERS.holdout(budget=b, **asked) for b in ("t64", "t256", "p02")] == [9.85, 1.84, None]
     assert NUMBERS.holdout(model="smollm2", dataset="holdout_erasing_niah", budget="t64") is None
     replay = {"model": "qwen3_30b", "allocator": "replay"}
-    assert NUMBERS.side_contrast(dataset="location_2wikimultihopqa", **replay) == -0.155
+    assert NUMBERS.side_contrast(dataset="location_twowikimultihopqa", **replay) == -0.155
     assert NUMBERS.side_contrast(dataset="lab_location", **replay) is None
     assert NUMBERS.side_contrast(model="smollm2", allocator="replay", dataset="location_iirc") is None
     assert NUMBERS.localized == (-0.031, -0.093, 0.032)

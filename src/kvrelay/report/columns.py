@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from itertools import groupby
 
@@ -137,19 +137,17 @@ def weak(rows: Iterable[Row]) -> str:
     return f"Fewer than {WARN_BELOW} clusters ({', '.join(map(str, few))}): percentile intervals are too narrow."
 
 
-def below(
-    given: Given, rows: Sequence[Row], *lines: str, datasets: Collection[str] = (), papers: Sequence[str] = ()
-) -> tuple[str, ...]:
+def below(given: Given, rows: Sequence[Row], *lines: str, papers: Sequence[str] = ()) -> tuple[str, ...]:
     """The footer of a table of repairs: measures, method, marks, caveats that apply, inputs."""
-    table = given.results.table
-    shown = datasets or [d for d in dict.fromkeys(row["dataset"] for row in rows) if d in set(table["dataset"])]
+    measured_on = set(given.results.table["dataset"])
+    shown = [name for name in dict.fromkeys(row["dataset"] for row in rows) if name in measured_on]
     marks = ("dagger", "degenerate")
     flags = {mark: any(value for row in rows for name, value in row.items() if name.endswith(mark)) for mark in marks}
     return (
         UNITS,
         *lines,
         *footer.method(
-            given.results, list(shown), seed=given.seed, resamples=given.resamples, counted=COUNTED, beside=BESIDE
+            given.results, shown, seed=given.seed, resamples=given.resamples, counted=COUNTED, beside=BESIDE
         ),
         *papers,
         *footer.marks(**flags),

@@ -15,7 +15,6 @@ EM_TARGET = 0.95
 """Share of Re-prefill's exact match that counts as reached."""
 KL_TARGET = 0.95
 """Share of Shift's KL from Re-prefill that must be gone: Re-prefill's own is zero, so that it cannot be a base."""
-FIELDS = (*group_of(REPAIR), "allocator", "executor", "em_target", "em_budget", "kl_target", "kl_budget", "largest")
 
 
 def localities(rows: Sequence[Row]) -> list[dict[str, Any]]:
@@ -58,7 +57,7 @@ def section(rows: Sequence[Row]) -> Section | None:
     columns += [Column(head=f"{head} target", text=_budget(name)) for name, head in (("em", "EM"), ("kl", "KL"))]
     note = (
         f"Smallest measured budget with at least {100 * EM_TARGET:.0f} % of Re-prefill's exact match, and with at most "
-        f"{100 - 100 * KL_TARGET:.0f} % of Shift's KL. Point estimates; “>” where the largest measured one does not."
+        f"{100 - 100 * KL_TARGET:.0f} % of Shift's KL. Point estimates; > where the largest measured one does not."
     )
     return Section(heading="Repair locality", columns=tuple(columns), rows=tuple(shown), note=note, repeats=True)
 

@@ -106,12 +106,12 @@ def _main(
 def _pivots(key: tuple[str, str], rows: Sequence[Row]) -> list[Section]:
     """A row an allocator, budgets beside each other: exact match with the leak rate, then KL."""
     ends = [row for row in rows if row["allocator"] in ENDPOINTS]
-    budgets = sorted({row["budget"] for row in rows if row not in ends}, key=lambda name: rank("budget", name))
+    others = [row for row in rows if row["allocator"] not in ENDPOINTS]
+    budgets = sorted({row["budget"] for row in others}, key=lambda name: rank("budget", name))
     arms: dict[tuple[str, str], dict[str, Any]] = {}
-    for row in rows:
-        if row not in ends:
-            names = {"allocator": row["allocator"], "executor": row["executor"]}
-            arms.setdefault((row["allocator"], row["executor"]), names)[row["budget"]] = row
+    for row in others:
+        names = {"allocator": row["allocator"], "executor": row["executor"]}
+        arms.setdefault((row["allocator"], row["executor"]), names)[row["budget"]] = row
     pivoted, sections = tuple(arms.values()), []
     if ends:
         columns = (

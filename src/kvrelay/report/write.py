@@ -10,6 +10,7 @@ from kvrelay.report.sources import commits, input_files
 from kvrelay.report.summary import as_json, kept_parts, summary
 from kvrelay.report.views import DEFAULT, View, find
 from kvrelay.run.store import read_plans, read_records, read_verdicts, write_atomic
+from kvrelay.stats.arms import DIAGNOSTICS
 from kvrelay.stats.frame import Results, cell_label, tidy
 
 SHOWN = 5
@@ -54,7 +55,7 @@ def write_report(
 def _check_baseline(results: Results, view: View, baseline: str) -> None:
     """One arm alone is compared with nothing; several without the one to compare with are a typing error."""
     kind, repaired = view.ARMS[0], results.table["allocator"] != ""
-    known = sorted(set(results.table.loc[repaired if "allocator" in view.ARMS else ~repaired, kind]))
+    known = sorted(set(results.table.loc[repaired if "allocator" in view.ARMS else ~repaired, kind]) - DIAGNOSTICS)
     if not known:
         raise ConfigError(
             f"report: this experiment has no answers for the view {view.MAIN}, which compares {kind}s; choose another "

@@ -227,8 +227,8 @@ class Experiment:
         spec = self.models[name]
         renderer = PromptRenderer(read_tokenizer(spec), spec.chat_template, spec.template_options)
         for dataset, adapter in self.datasets.items():
-            # an adapter with a limit of its own draws whole source questions, in all their placements
-            limit = None if hasattr(adapter, "limit") else self.settings.limit
+            # a data set with a limit of its own draws whole source questions, in all their placements
+            limit = None if "limit" in self.config["dataset"][dataset] else self.settings.limit
             examples = checked(islice(adapter.examples(renderer.count), limit), dataset)
             cells = cells_of(name, model_science, dataset, self.parts, self.settings)
             work = gather(examples, cells, done)

@@ -57,11 +57,16 @@ class RunSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StageSettings:
-    """What one call of the command does: which stages, or only a plan; and the user's own records, if any."""
+    """What one call of the command does: which stages, or only a plan; and the user's own records, if any.
+
+    ``data_as`` is put before the name of the data set that recognises the records (``location_``: the same files read
+    for another experiment).
+    """
 
     stages: tuple[Literal["run", "judge", "report"], ...] = ("run", "judge", "report")
     dry_run: bool = False
     data: str | None = None
+    data_as: str = ""
 
     def __post_init__(self) -> None:
         if not self.stages:

@@ -39,8 +39,7 @@ CUSTOM = Custom(experimental=True)
 EXECUTORS: dict[str, Executor] = {"interval": Interval(), "packed": Packed(), "auto": Auto(), "custom": CUSTOM}
 FRAGMENTS = (1, 4, 16, 64, 76)
 """Intervals that the budget is cut into; 76 is 2 % of 3,800, one state an interval."""
-SWEEP_BP, SUR_BP = 200, 500
-CONTROLS_A_GEOMETRY = 3
+SWEEP_BP, SUR_BP, CONTROLS_A_GEOMETRY = 200, 500, 3
 TARGET_SPEED_UP, TARGET_AUTO = 16.1, 0.95
 PLACES = ("harbour", "library", "mill", "orchard", "station", "market", "lighthouse", "bakery")
 THINGS = ("ropes", "letters", "lamps", "apples", "maps", "barrels", "clocks", "seeds")
@@ -163,14 +162,19 @@ def _interleaved(runs: dict[str, Callable[[], object]], repetitions: int) -> dic
 
 
 def _summary(times: dict[str, list[float]]) -> dict[str, Any]:
-    pairs = list(zip(times["interval"], times["packed"], times["auto"], times["custom"], strict=True))
+    better = min(("interval", "packed"), key=lambda name: statistics.median(times[name]))
     return {
         "ms": {name: statistics.median(spent) for name, spent in times.items()},
         "min_ms": {name: min(spent) for name, spent in times.items()},
-        "packed_over_interval": statistics.median(slow / fast for slow, fast, _, _ in pairs),
-        "custom_over_interval": statistics.median(slow / fast for slow, _, _, fast in pairs),
-        "auto_over_better": statistics.median(min(one, other) / auto for one, other, auto, _ in pairs),
+        "packed_over_interval": _paired(times["interval"], times["packed"]),
+        "custom_over_interval": _paired(times["interval"], times["custom"]),
+        "auto_over_better": _paired(times[better], times["auto"]),
     }
+
+
+def _paired(slow: Sequence[float], fast: Sequence[float]) -> float:
+    """Median of the ratios of one round's times."""
+    return statistics.median(one / other for one, other in zip(slow, fast, strict=True))
 
 
 def layer_errors(case: Case, slots: tuple[int, ...]) -> list[dict[str, Any]]:
@@ -210,8 +214,7 @@ def layer_errors(case: Case, slots: tuple[int, ...]) -> list[dict[str, Any]]:
 
 
 def _rows(cache: KVCache, slots: Sequence[int]) -> list[Tensor]:
-    where = list(slots)
-    return [states[:, where].double() for one in cache.layers for states in (one.keys_HKD, one.values_HKD)]
+    return [states[:, list(slots)].double() for one in cache.layers for states in (one.keys_HKD, one.values_HKD)]
 
 
 def controls(case: Case, fragments: Sequence[int], new_tokens: int) -> dict[str, Any]:
@@ -233,11 +236,11 @@ def controls(case: Case, fragments: Sequence[int], new_tokens: int) -> dict[str,
 
 def preparation(case: Case, repetitions: int) -> dict[str, Any]:
     """Scoring, units and allocation before the shift, or in a thread while the shift runs: times, and equal bits."""
-    question, budget = case.question(3), case.budget(SUR_BP)
+    question = case.question(3)
     probe = ModelProbe(case.model, case.short, case.context, question)  # its embeddings need no shifted cache
 
     def allocate() -> Allocation:
-        return SUR().allocate(case.context, question, budget, probe)
+        return SUR().allocate(case.context, question, case.budget(SUR_BP), probe)
 
     def serial() -> tuple[Allocation, KVCache]:
         return allocate(), case.shift()
@@ -259,9 +262,7 @@ def preparation(case: Case, repetitions: int) -> dict[str, Any]:
     equal = {"shifted": _equal(one, other), "refreshed": _equal(*caches), "logits": torch.equal(*logits)}
     return {
         "ms": {name: statistics.median(spent) for name, spent in times.items()},
-        "serial_over_overlapped": statistics.median(
-            slow / fast for slow, fast in zip(times["serial"], times["overlapped"], strict=True)
-        ),
+        "serial_over_overlapped": _paired(times["serial"], times["overlapped"]),
         "bitwise_equal": {"support": slots == other_slots, **equal},
     }
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
-from compose import compose
+from compose import changed, compose, compose_run
 from plain_config import group, plain_config
 
 from kvrelay.core.errors import ConfigError, IncompleteError
@@ -161,3 +162,25 @@ def test_a_look_inside_shows_what_refreshed_states_read_and_where_they_end(tmp_p
                 assert key < 1e-12 and not mass, "no stale state stands before them"
     masses = [r.repair.mixed[1]["stale_mass"] for r in of(records, allocator="random_units") if r.repair]
     assert all(mass is not None and 0 <= mass < 1 for mass in masses) and any(masses)
+
+
+@pytest.mark.parametrize("view", ["qa", "niah", "geometry", "signals"])
+def test_a_run_is_reported_and_passes_its_own_checks(tmp_path: Path, view: str) -> None:
+    config = repair_config(tmp_path, allocators=[*ALLOCATORS, "token", "window"])
+    config["report"]["view"] = view
+    assert compose_run(config) == 0
+    report = tmp_path / "out" / "repair" / "report"
+    assert {f"{view}.md", f"{view}.csv", f"{view}.tex", "summary.json"} <= {path.name for path in report.iterdir()}
+    found = json.loads((report / "summary.json").read_text())
+    assert not [stamp for stamp in found["stamps"] if "verify" in stamp.lower()], found["stamps"]
+
+
+def test_a_changed_setting_under_an_old_name_is_stamped(tmp_path: Path) -> None:
+    config = repair_config(tmp_path, dtype="float32", allocators=["shift", "sur"])
+    config["allocator"]["sur"]["tie_terms"] = 1
+    config["budget"]["p20"]["share"] = 0.3
+    assert list(changed(config)) == ["allocator.sur", "budget.p20"]
+    _, experiment, _ = compose(config)
+    _, plan, _ = experiment.plan()
+    assert plan.changed == ("allocator.sur", "budget.p20")
+    assert any("allocator.sur, budget.p20" in stamp for stamp in plan.stamps)

@@ -103,6 +103,11 @@ class KVCache:
             layers.append(replace(layer, keys_HKD=rotate(layer.keys_HKD, *composed[pair]), coordinate_HK=target))
         return replace(self, layers=tuple(layers), next_position=plan.next_position, master=False)
 
+    def at_source(self, n_tokens: int, table: RotaryTable) -> KVCache:
+        """Every state at its source position, the next token at ``n_tokens``: after `edited` that is the shift."""
+        plan = PositionPlan(coordinate_LHK=tuple(layer.source_HK for layer in self.layers), next_position=n_tokens)
+        return self.moved(plan, table)
+
     def content_digest(self) -> tuple[str, str]:
         """sha256 of (kept source positions, their values): equal in both arms of a pair, whatever the coordinates."""
         source, values = hashlib.sha256(), hashlib.sha256()

@@ -12,8 +12,9 @@ from typing import Literal, Protocol
 
 from torch import Tensor
 
+from kvrelay.core.edit import Edit
 from kvrelay.core.errors import EditError
-from kvrelay.core.history import Question
+from kvrelay.core.history import HistoryText, Question
 
 Kernel = Literal["causal", "masked", "blocks"]
 """How refreshed tokens read the cache: one interval against the keys before it, any slots under one mask, or the
@@ -36,6 +37,35 @@ class EditedContext:
     splice: int
     case_id: str
     slot: tuple[int, int] | None = None
+
+    @classmethod
+    def after(
+        cls,
+        edit: Edit,
+        text: HistoryText,
+        prefilled_ids: Sequence[int],
+        *,
+        held: Sequence[int] | None = None,
+        case_id: str = "",
+        slot_unit: str | None = None,
+    ) -> EditedContext:
+        """What is left of a prompt's beginning. ``held``: positions in the edited text whose states the cache holds,
+        where a selector dropped some; ``slot_unit`` is the unit that stands in the fixed slot, if there is one."""
+        left = edit.kept(text.n_prefilled)
+        where = left if held is None else [left[position] for position in held]
+        slot = None
+        if slot_unit is not None:
+            ((start, end),) = text.spans_of([slot_unit])
+            inside = [index for index, position in enumerate(where) if start <= position < end]
+            slot = (inside[0], inside[-1] + 1) if inside else None
+        return cls(
+            token_ids=tuple(prefilled_ids[position] for position in where),
+            pieces=tuple(text.pieces[position] for position in where),
+            special=tuple(text.special[position] for position in where),
+            splice=sum(position < edit.splice for position in where),
+            case_id=case_id,
+            slot=slot,
+        )
 
     @property
     def n_suffix(self) -> int:

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 
+from kvrelay.backend.custom_gate import CustomGate
 from kvrelay.backend.decode import Answer, Asked, Distributions, answer_rows, distributions, synchronise
 from kvrelay.backend.mixed import mixed_layers
 from kvrelay.backend.model import CausalModel
@@ -69,6 +70,7 @@ class Repairer:
         self.table = table
         self.look_inside = look_inside
         self._clean: Clean | None = None
+        self._gate = CustomGate(model)
 
     def edited(self, example: Example, prompt: Prompt, cell: GridCell, kept: Kept) -> Edited:
         """Delete and shift. Raises `EditError` for a deletion that the history does not allow, `DataError` for an
@@ -89,7 +91,14 @@ class Repairer:
         synchronise(self.model.device)
         shift_s = time.perf_counter() - started
         one_coordinate(cache)
-        context = _context(example, prompt, edit, left, cache.layers[0].source_HK[0].tolist())
+        context = EditedContext.after(
+            edit,
+            text,
+            prompt.prefilled_ids,
+            held=cache.layers[0].source_HK[0].tolist(),
+            case_id=example.id,
+            slot_unit=example.slot,
+        )
         return Edited(
             kept=kept,
             cache=cache,
@@ -160,30 +169,15 @@ class Repairer:
         if not allocation.slots:
             return edited.cache, 0, 0.0
         working = WorkingCache(edited.cache)  # the harness's own copy: a server would write in place
+        schedule, token_ids = repair.executor.schedule(allocation.slots), edited.context.token_ids
+        for one in schedule:
+            if one.kernel == "blocks":  # remembered by geometry, and no part of a repair's time
+                self._gate.check(working, one.slots, token_ids)
         synchronise(self.model.device)
         started = time.perf_counter()
-        schedule = repair.executor.schedule(allocation.slots)
-        n_refreshed = refresh(self.model, working, schedule, edited.context.token_ids)
+        n_refreshed = refresh(self.model, working, schedule, token_ids, self._gate)
         synchronise(self.model.device)
         return working.cache(), n_refreshed, time.perf_counter() - started
-
-
-def _context(example: Example, prompt: Prompt, edit: Edit, left: list[int], source_K: list[int]) -> EditedContext:
-    """The kept tokens of the edited text by slot; ``source_K`` are their positions in it."""
-    where = [left[position] for position in source_K]
-    slot = None
-    if example.slot is not None:
-        ((start, end),) = prompt.text.spans_of([example.slot])
-        held = [index for index, position in enumerate(where) if start <= position < end]
-        slot = (held[0], held[-1] + 1) if held else None
-    return EditedContext(
-        token_ids=tuple(prompt.prefilled_ids[position] for position in where),
-        pieces=tuple(prompt.text.pieces[position] for position in where),
-        special=tuple(prompt.text.special[position] for position in where),
-        splice=sum(position < edit.splice for position in where),
-        case_id=example.id,
-        slot=slot,
-    )
 
 
 def _facts(edited: Edited, allocation: Allocation, budget: int, refreshed: int, n_layers: int) -> RepairFacts:

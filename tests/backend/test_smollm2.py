@@ -8,6 +8,7 @@ from tiny_models import keep_all, ragged_selection
 
 from kvrelay.backend.decode import Asked, answer_rows, batched_cache
 from kvrelay.backend.gate import check_gate
+from kvrelay.backend.load import conversion_folder
 from kvrelay.backend.model import CausalModel
 from kvrelay.backend.prefill import prefill
 from kvrelay.backend.prompt import Prompt, PromptRenderer
@@ -145,7 +146,7 @@ def test_the_same_weights_under_the_stock_attention_give_the_same_logits(
     from tiny_models import SMOLLM2
     from transformers import AutoModelForCausalLM
 
-    stock = AutoModelForCausalLM.from_pretrained(f"{SMOLLM2.cache_folder}/smollm2-converted", dtype=torch.float32)
+    stock = AutoModelForCausalLM.from_pretrained(conversion_folder(SMOLLM2), dtype=torch.float32)
     ids = torch.tensor([[*prompt.prefilled_ids, *prompt.question.token_ids]])
     with torch.inference_mode():
         whole = stock(ids).logits[0, -len(prompt.question.token_ids) :]

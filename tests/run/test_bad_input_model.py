@@ -118,7 +118,7 @@ def test_a_broken_chat_template_is_met_before_the_weights(
         ("{tmp}/nowhere", "nowhere does not exist"),
         ("{tmp}/file", "file is no folder"),
         ("package:no.such.package", "no.such.package is not installed"),
-        ("seeded:nothing", "no tiny 'nothing'; there are llama, qwen2, qwen3"),
+        ("seeded:nothing", "no tiny 'nothing'; there are glm4_moe, llama, qwen2, qwen3, qwen3_moe"),
         ("  ", "source is empty"),
     ],
 )

@@ -215,8 +215,8 @@ def _has_experts(config: Any, layer: int) -> bool:
 
 def _located(spec: ModelSpec) -> tuple[str, dict[str, Any]]:
     """(folder or hub id, keywords) to read config and tokenizer from."""
-    if spec.gguf_file is not None and (_conversion_folder(spec) / "config.json").is_file():
-        return str(_conversion_folder(spec)), {}
+    if spec.gguf_file is not None and (conversion_folder(spec) / "config.json").is_file():
+        return str(conversion_folder(spec)), {}
     return _raw_location(spec)
 
 
@@ -250,14 +250,16 @@ def _raw_location(spec: ModelSpec) -> tuple[str, dict[str, Any]]:
     return str(Path(found.origin).parent), extra
 
 
-def _conversion_folder(spec: ModelSpec) -> Path:
-    return Path(spec.cache_folder) / f"{spec.name}-{CONVERTED}"
+def conversion_folder(spec: ModelSpec) -> Path:
+    """Where a GGUF file's dequantised weights are kept, one folder a file: models that share a file share it."""
+    place = [spec.source.removeprefix("package:"), spec.revision or "", Path(spec.gguf_file or "").stem, CONVERTED]
+    return Path(spec.cache_folder) / re.sub(r"[^A-Za-z0-9._-]+", "-", "-".join(filter(None, place))).strip("-.")
 
 
 def _converted(spec: ModelSpec) -> tuple[str, dict[str, Any]]:
     """Where to load weights from. A GGUF file is dequantised once, because that takes longer than a small run."""
-    if spec.gguf_file is not None and not (_conversion_folder(spec) / "config.json").is_file():
-        _convert_gguf(spec, _conversion_folder(spec))
+    if spec.gguf_file is not None and not (conversion_folder(spec) / "config.json").is_file():
+        _convert_gguf(spec, conversion_folder(spec))
     return _located(spec)
 
 
@@ -325,7 +327,7 @@ def _try(spec: ModelSpec, read: Any, what: str = "config") -> Any:
 def _advice(spec: ModelSpec) -> str:
     """What to do about files that cannot be read, by where they lie: made here, given by the user, or on the hub."""
     kept = Path(_located(spec)[0])
-    if kept.is_dir() and (spec.source.startswith(SEEDED) or kept == _conversion_folder(spec)):
+    if kept.is_dir() and (spec.source.startswith(SEEDED) or kept == conversion_folder(spec)):
         return f"Delete {kept}: it is made again by itself (key: model.{spec.name}.cache_folder)"
     if kept.is_dir():
         return f"Its files are damaged or do not belong together: copy them again (key: model.{spec.name}.source)"

@@ -62,6 +62,7 @@ reproduce-sur-qa: $(ENV) ; @$(call sur,qa,qa) ## SUR: multi-hop questions, quali
 reproduce-sur-location: $(ENV) ; @$(call sur,location,location) ## SUR: on which side of the deletion the evidence stands
 reproduce-sur-holdout: $(ENV) ; @$(call sur,holdout,holdout) ## SUR: regions against tokens at equal numbers, by length
 reproduce-sur-executor: $(ENV) ; @$(call bench,executor) ## SUR: packed against interval-wise refresh, by fragmentation
+calibrate-niah: $(ENV) ; @$(PY) scripts/calibrate.py 'out="$(OUT)"' $(ARGS) ## Under which construction Shift fails and Re-prefill answers, on a model
 
 bench-grid: $(ENV) ; @$(call bench,grid) ## Prefill, the whole grid, and the same answers cell by cell
 bench-rotation: $(ENV) ; @$(call bench,rotation) ## Re-rotation against its literal two-step reference

@@ -1,8 +1,9 @@
-"""Benchmarks: python scripts/bench.py bench=grid or bench=rotation. Prints a table, writes out/bench/NAME.json."""
+"""Benchmarks: python scripts/bench.py bench=grid, rotation or executor. Prints tables, writes out/bench/NAME/."""
 
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import json
 import os
 import sys
@@ -29,11 +30,22 @@ def run_bench(config: Any) -> Path:
         raise ConfigError(f"bench = {config['bench']!r}: wanted one of {', '.join(known)}")
     found = importlib.import_module(f"benches.{config['bench']}").measure(config)
     sys.stdout.write("\n".join(found["lines"]) + "\n")
-    path = Path(config["out"]) / "bench" / f"{config['bench']}.json"
+    path = Path(config["out"]) / "bench" / config["bench"] / "summary.json"
     path.parent.mkdir(parents=True, exist_ok=True)
     write_atomic(path, json.dumps({**found, "provenance": provenance(config)}, indent=1, default=str) + "\n")
+    for name, data in _report(config, found).items():
+        write_atomic(path.parent / name, data)
     sys.stdout.write(f"\n{path}\n")
     return path
+
+
+def _report(config: Any, found: Any) -> dict[str, bytes | str]:
+    """Tables and figures of those benchmarks that have a place beside the paper's."""
+    name = f"kvrelay.report.benches.{config['bench']}"
+    if importlib.util.find_spec(name) is None:
+        return {}
+    files: dict[str, bytes | str] = importlib.import_module(name).files(found, found["told"])
+    return files
 
 
 @hydra.main(version_base=None, config_path="../conf", config_name="bench")

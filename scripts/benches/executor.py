@@ -298,7 +298,15 @@ def measure(config: Any) -> dict[str, Any]:
             "errors_within_bound": all(row["passed"] for row in errors),
         },
     }
-    return {**result, "lines": _lines(case, result)}
+    return {**result, "told": _told(case, result), "lines": _lines(case, result)}
+
+
+def _told(case: Case, found: dict[str, Any]) -> str:
+    facts, context = case.model.facts, case.context
+    return (
+        f"{facts.name}, {facts.dtype}, {len(context.token_ids)} tokens of which {context.n_suffix} suffix, "
+        f"{found['threads']} threads."
+    )
 
 
 def _lines(case: Case, found: dict[str, Any]) -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from kvrelay.core.errors import AssetError, ConfigError, IncompleteError
+from kvrelay.report import mixed
 from kvrelay.report.given import Given
 from kvrelay.report.sources import commits, input_files
 from kvrelay.report.summary import as_json, kept_parts, summary
@@ -37,13 +38,16 @@ def write_report(
         raise AssetError(
             f"report: {folder} holds no run plan (runs/*.json); run the experiment first (keys: out, name)"
         )
-    results = tidy(plans, read_records(folder), read_verdicts(folder))
+    records = read_records(folder)
+    results = tidy(plans, records, read_verdicts(folder))
     asked = module.BASELINE if baseline is None else baseline
     _check_baseline(results, module, asked)
     given = Given(results=results, baseline=asked, seed=seed, resamples=resamples, commits=tuple(commits(folder)))
     main = main_table(folder, view)
-    files = _files(view, given, sources, main.parent)
-    for stale in sorted({path for part in module.OWNS for path in main.parent.glob(part)}):
+    inside = mixed.files(records[key] for key in sorted(set(results.table["key"]) & records.keys()))
+    files = {**inside, **_files(view, given, sources, main.parent)}
+    owned = (*module.OWNS, f"{mixed.NAME}.*", f"{mixed.NAME}_*")
+    for stale in sorted({path for part in owned for path in main.parent.glob(part)}):
         if stale.name not in files:
             stale.unlink()
     for name, data in files.items():

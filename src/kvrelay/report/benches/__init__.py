@@ -1,0 +1,1 @@
+"""Benchmarks' numbers as tables and figures, one benchmark a module, found by its name."""

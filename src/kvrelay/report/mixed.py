@@ -56,10 +56,10 @@ def _rows(records: Iterable[RunRecord]) -> list[Row]:
         for layer, values in enumerate(record.repair.mixed if record.repair else []):
             arm = tuple(getattr(record.cell, name) for name in ARM)
             seen.setdefault((*arm, layer), []).append(values)
-    rows = []
-    for key, values in seen.items():
-        found = {name: _average([one.get(name) for one in values]) for name in VALUES}
-        rows.append({**dict(zip((*ARM, "layer"), key, strict=True)), **found, "n": len(values)})
+    rows: list[Row] = []
+    for key, looked in seen.items():
+        found = {name: _average([one.get(name) for one in looked]) for name in VALUES}
+        rows.append({**dict(zip((*ARM, "layer"), key, strict=True)), **found, "n": len(looked)})
     return sorted(rows, key=lambda row: (*(rank(name, row[name]) for name in ARM), row["layer"]))
 
 

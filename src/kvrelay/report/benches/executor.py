@@ -52,7 +52,7 @@ def _timings(found: Mapping[str, Any]) -> list[Row]:
     paper, spent = reported.load().facts["sur"]["executor"], found["preparation"]["ms"]
     before = spent["scoring"] + spent["shift"]
     most = max(row["intervals"] for row in found["timings"] if not _real(row))
-    rows = []
+    rows: list[Row] = []
     for row in found["timings"]:
         times, published = row["ms"], None
         if _real(row):

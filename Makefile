@@ -59,6 +59,7 @@ reproduce-sur-niah: $(ENV) ; @$(call sur,niah,niah) ## SUR: exact match on same-
 reproduce-sur-geometry: $(ENV) ; @$(call sur,geometry,niah) ## SUR: tokens, window, units at one score, from the same records
 reproduce-sur-signals: $(ENV) ; @$(call sur,signals,niah) ## SUR: cheap relevance against attention and state signals
 reproduce-sur-qa: $(ENV) ; @$(call sur,qa,qa) ## SUR: multi-hop questions, quality and post-edit latency
+reproduce-sur-fidelity: $(ENV) ; @$(call sur,fidelity,qa) ## SUR: nats from Re-prefill for every allocator at four budgets
 reproduce-sur-location: $(ENV) ; @$(call sur,location,location) ## SUR: on which side of the deletion the evidence stands
 reproduce-sur-holdout: $(ENV) ; @$(call sur,holdout,holdout) ## SUR: regions against tokens at equal numbers, by length
 reproduce-sur-executor: $(ENV) ; @$(call bench,executor) ## SUR: packed against interval-wise refresh, by fragmentation

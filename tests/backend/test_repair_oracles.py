@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from edited_caches import SPAN, Deletion, largest, literal_refresh, shift, states, support
+from edited_caches import N_TOKENS, SPAN, Deletion, largest, literal_refresh, shift, states, support
 from tiny_models import make_tiny, token_ids
 
 from kvrelay.backend.custom_gate import CustomGate
@@ -175,3 +175,19 @@ def test_a_deletion_at_the_very_start_leaves_no_prefix(tiny: CausalModel) -> Non
     assert whole.splice == 0
     assert largest(repair(whole, Packed(), whole.suffix), whole.clean) <= exact(tiny)
     assert largest(repair(whole, Interval(), whole.suffix), whole.clean) <= exact(tiny)
+
+
+def test_a_repaired_context_is_edited_again_and_every_key_still_turns_once(tiny: CausalModel) -> None:
+    """After Replay it is as if the once-edited text had been read afresh; after less, layer 0 still is."""
+    deletion, later = Deletion(tiny), Edit.of_tokens([(60, 72)], N_TOKENS - (SPAN[1] - SPAN[0]))
+    master = deletion.dirty.edited(deletion.edit, N_TOKENS)
+    replayed = master.adopting(repair(deletion, Packed(), deletion.suffix), deletion.suffix)
+    again, afresh = (shift(one, later, deletion.end) for one in (replayed, deletion.clean))
+    assert again.next_position == afresh.next_position == deletion.end - 12
+    assert largest(again, afresh, range(again.next_position)) <= exact(tiny)
+
+    some = support(deletion, 7, 30)
+    partly = shift(master.adopting(repair(deletion, Packed(), some), some), later, deletion.end)
+    first, clean = partly.layers[0].keys_HKD, afresh.layers[0].keys_HKD
+    assert float((first - clean).abs().max()) <= 2 * MOVE_BOUND * float(clean.abs().max()) * 2**0.5
+    assert master.layers[0].coordinate_HK[0].tolist() == deletion.edit.kept(N_TOKENS), "the copy itself is unchanged"

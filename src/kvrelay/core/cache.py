@@ -7,6 +7,7 @@ D head width, Q question token, B batch row.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -107,6 +108,26 @@ class KVCache:
         """Every state at its source position, the next token at ``n_tokens``: after `edited` that is the shift."""
         plan = PositionPlan(coordinate_LHK=tuple(layer.source_HK for layer in self.layers), next_position=n_tokens)
         return self.moved(plan, table)
+
+    def adopting(self, repaired: KVCache, slots: Sequence[int]) -> KVCache:
+        """This copy with what ``repaired``, the same slots moved, holds in ``slots`` (alike in all layers and heads).
+
+        Refreshed states come with the coordinate at which they were computed, all others keep theirs. So the next edit
+        starts from here and still turns every key once, from where it was computed.
+        """
+        chosen = torch.tensor(list(slots), dtype=torch.long)
+        layers = []
+        for old, new in zip(self.layers, repaired.layers, strict=True):
+            where = chosen.to(old.keys_HKD.device)
+            layers.append(
+                replace(
+                    old,
+                    keys_HKD=old.keys_HKD.index_copy(1, where, new.keys_HKD[:, where]),
+                    values_HKD=old.values_HKD.index_copy(1, where, new.values_HKD[:, where]),
+                    coordinate_HK=old.coordinate_HK.index_copy(1, where, new.coordinate_HK[:, where]),
+                )
+            )
+        return replace(self, layers=tuple(layers))
 
     def content_digest(self) -> tuple[str, str]:
         """sha256 of (kept source positions, their values): equal in both arms of a pair, whatever the coordinates."""

@@ -24,10 +24,13 @@ from kvrelay.run.store import claim_folder, read_plans, read_records, read_verdi
 REPAIR = ("allocator", "budget", "executor")
 GROUPS = frozenset({"model", "dataset", "selector", "retention", "position", *REPAIR, "judge"})
 SCRIPT_KEYS = frozenset({"data", "data_as", "stages", "dry_run", "report"})
-PLACES = frozenset({"source", "revision", "gguf_file", "device", "cache_folder"})
-"""Where a model's weights come from, and where they run."""
 SAMPLING = frozenset({"limit", "per_conversation"})
 """What makes a data set's config a published sample; a user's own file is read whole."""
+FREE = {
+    "model": frozenset({"source", "revision", "gguf_file", "device", "cache_folder"}),
+    "dataset": SAMPLING | {"path", "contexts_path", "aliases_path", "articles_path", "hub_id", "revision", "folder"},
+}
+"""Where weights and records come from, where they run, how many are asked: none makes it another measurement."""
 
 
 def say(line: str) -> None:
@@ -79,14 +82,14 @@ def compose(config: Any) -> tuple[RunSettings, Experiment, dict[str, Judge]]:
 def changed(config: Mapping[str, Any]) -> Iterator[str]:
     """Components, as ``group.name``, that differ from the file of that name: theirs is no published setting.
 
-    Where weights come from and where they run is free; a data set's sample is stamped by its own rules.
+    Where they come from and where they run is free; a data set's sample is stamped by its own rules.
     """
-    for group in ("model", "selector", "retention", "position", *REPAIR):
+    for group in ("model", "dataset", "selector", "retention", "position", *REPAIR):
         for name, part in (config.get(group) or {}).items():
             file = CONF / group / f"{name}.yaml"
-            if file.is_file():
+            if file.is_file() and isinstance(part, Mapping):
                 own = yaml.safe_load(file.read_text(encoding="utf-8"))[name]
-                free = PLACES if group == "model" else frozenset()
+                free = FREE.get(group, frozenset())
                 if any(part.get(key) != own.get(key) for key in {*part, *own} - free):
                     yield f"{group}.{name}"
 
@@ -146,6 +149,9 @@ def recognised(path: str, prefix: str = "") -> dict[str, Any]:
             if located is not None and read.is_file():
                 part = yaml.safe_load(read.read_text(encoding="utf-8"))[read.stem]
                 found[read.stem] = {**part, **dict.fromkeys(SAMPLING & part.keys()), **located}
+    if not found and prefix:
+        wanted = ", ".join(sorted(file.stem for file in (CONF / "dataset").glob(f"{prefix}*.yaml")))
+        raise DataError(f"data = {path}: none of the data sets {wanted} recognises it (keys: data, data_as)")
     if not found:
         raise DataError(
             f"data = {path}: no data set recognises it; wanted records of LongMemEval, Long-MT-Bench+, PersonaMem, "

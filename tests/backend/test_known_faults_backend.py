@@ -22,15 +22,15 @@ from kvrelay.backend.decode import Asked, answer_rows
 from kvrelay.backend.gate import check_gate
 from kvrelay.backend.kernels import kernel_for
 from kvrelay.backend.layers import AppendLayer, RelayCache, capture_cache
-from kvrelay.backend.load import ModelSpec, load_model
+from kvrelay.backend.load import ModelSpec, load_model, wrap_model
 from kvrelay.backend.model import CausalModel
 from kvrelay.backend.refresh import refreshed
 from kvrelay.backend.tiny import byte_tokenizer, tiny_config, tiny_model
 from kvrelay.core.cache import KVCache
 from kvrelay.core.edit import Edit
-from kvrelay.core.errors import InvariantError
+from kvrelay.core.errors import InvariantError, PositionError
 from kvrelay.core.repair import Kernel
-from kvrelay.core.rope import RotaryTable
+from kvrelay.core.rope import RotaryTable, rotate
 from kvrelay.core.selection import LayerSelection, Selection
 from kvrelay.repair.executors import Packed
 
@@ -68,7 +68,8 @@ def test_no_kernel_repeats_keys_or_falls_back_to_whole_matrices(kernel: Kernel) 
     with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as seen:
         attend.attend(0, query, key, key, 0.25)
     repeated = heads * group * n_slots * width * 4
-    assert max(event.self_cpu_memory_usage for event in seen.events()) < repeated
+    largest_made = max(event.self_cpu_memory_usage for event in seen.events())
+    assert largest_made < (repeated // 16 if kernel == "blocks" else repeated)
     names = {event.name for event in seen.events()}
     assert not any("attention_math" in name for name in names)
     if kernel != "blocks":
@@ -196,3 +197,23 @@ def test_tokens_from_before_the_edit_are_not_what_is_refreshed(tiny: CausalModel
     assert n_refreshed == 9 and largest(right, deletion.clean, slots) <= ROUNDED
     wrong, _ = refreshed(tiny, deletion.shifted, Packed().schedule(slots), deletion.ids[: deletion.end])
     assert largest(wrong, deletion.clean, slots) > WRONG
+
+
+def test_rounded_frequencies_do_not_become_a_model() -> None:
+    module = tiny_model(tiny_config(), dtype=torch.bfloat16)
+    assert module.get_decoder().rotary_emb.inv_freq.dtype == torch.float32
+    facts = make_tiny("llama")[0].facts
+    with pytest.raises(InvariantError, match=r"rounded to torch\.bfloat16"):
+        wrap_model(module.to(torch.bfloat16), facts)
+
+
+def test_keys_that_are_no_floats_are_not_turned() -> None:
+    with pytest.raises(PositionError, match="int8"):
+        rotate(torch.ones(1, 4, 8, dtype=torch.int8), torch.ones(4, 4), torch.zeros(4, 4))
+
+
+def test_a_buffer_is_never_cut_to_more_than_it_holds() -> None:
+    cache = RelayCache([AppendLayer(torch.zeros(1, 1, 8, 4), torch.zeros(1, 1, 8, 4), 3)])
+    for length in (4, -1):
+        with pytest.raises(PositionError, match="3 tokens cannot be cut"):
+            cache.truncate([length])

@@ -111,8 +111,11 @@ def test_masks_above_their_limit_are_made_again_and_give_the_same(monkeypatch: p
     kept = MaskedSlots(slots, 3, CPU)
     monkeypatch.setattr(kernels, "MASK_BYTES", 8)
     dropped = MaskedSlots(slots, 3, CPU)
-    assert torch.equal(kept.attend(0, query, key, value, 0.25), dropped.attend(0, query, key, value, 0.25))
+    for dtype in (torch.float64, torch.bfloat16):
+        given = [one.to(dtype) for one in (query, key, value)]
+        assert torch.equal(kept.attend(0, *given, 0.25), dropped.attend(0, *given, 0.25))
     assert kept.masks and not dropped.masks
+    assert kept.products.masks and not dropped.products.masks
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
@@ -127,10 +130,61 @@ def test_scores_of_rounded_products_are_as_good_as_float32(dtype: torch.dtype) -
     assert float(((query @ key.t()).double() - exact).abs().max()) > 8 * float(allowed.max())
 
 
+def plain(query: Tensor, key: Tensor, value: Tensor, slots: list[int], scaling: float) -> Tensor:
+    """Softmax of scores that are rounded to the query's type as they are."""
+    group = query.shape[1] // key.shape[1]
+    keys, values = key.repeat_interleave(group, 1), value.repeat_interleave(group, 1)
+    scores = (scaling * query) @ keys.transpose(-1, -2)
+    hidden = torch.arange(key.shape[2]) > torch.tensor(slots)[:, None]
+    return scores.masked_fill(hidden, -torch.inf).softmax(-1) @ values
+
+
+def most_off(query: Tensor, key: Tensor, value: Tensor, slots: list[int], scaling: float, first: int) -> Tensor:
+    """How far bfloat16 products may be from the exact answer, worked out in float64, an element each.
+
+    A score that is rounded once, u = 2^-8 of its distance from a level that is itself rounded twice, is off by d (and
+    by float32's sum); a weight then by exp(d) over the sum of all weights' exp(-d), and by its own rounding, u.
+    """
+    group = query.shape[1] // key.shape[1]
+    keys, values = key.repeat_interleave(group, 1), value.repeat_interleave(group, 1)
+    unit, single = 2.0**-8, 2.0**-24 * (query.shape[-1] + 2)
+    scores = scaling * query @ keys.transpose(-1, -2)
+    sizes = scaling * query.abs() @ keys.abs().transpose(-1, -2)
+    level = scores[..., :first].amax(-1, keepdim=True)
+    wrong_level = 2.1 * unit * sizes[..., :first].amax(-1, keepdim=True)
+    off = unit * ((scores - level).abs() + wrong_level) + single * (sizes + level.abs() + wrong_level)
+    hidden = torch.arange(key.shape[2]) > torch.tensor(slots)[:, None]
+    weights = scores.masked_fill(hidden, -torch.inf).softmax(-1)
+    factor = off.exp() / (weights * (-off).exp()).sum(-1, keepdim=True)
+    few = 2.0**-24 * (key.shape[2] + 8)  # float32's exponentials and sums
+    moved = (weights * (factor * (1 + unit) * (1 + few) - 1)) @ values.abs()
+    return moved + unit * ((weights @ values).abs() + moved)
+
+
+@pytest.mark.parametrize("n_queries", [1, 2, 20, 65])
+def test_bfloat16_on_a_cpu_is_rounded_by_the_distance_from_a_level(
+    n_queries: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Scores of about 60 have an error of up to 1/4 where they are rounded as they are."""
+    monkeypatch.setattr(kernels, "CAUSAL_ROWS", 16)
+    monkeypatch.setattr(kernels, "LEVEL_KEYS", 4)
+    slots = torch.randperm(86, generator=torch.Generator().manual_seed(1))[:n_queries].add(4).sort().values.tolist()
+    query, key, value = drawn(90, n_queries)
+    query[..., 0], key[..., 0] = 20.0, 10.0
+    query, key, value = (one.bfloat16() for one in (query, key, value))
+    end, wide = slots[-1] + 1, [one.double() for one in (query, key, value)]
+    out = kernel_for("masked", slots, 3, CPU).attend(0, query, key[:, :, :end], value[:, :, :end], 0.3)
+    exact, allowed = literal(*wide, slots, 0.3), most_off(*wide, slots, 0.3, 4)  # type: ignore[misc]
+    assert out.dtype == torch.bfloat16 and bool(((out.double() - exact).abs() <= allowed).all())
+    coarse = plain(query, key, value, slots, 0.3)
+    assert bool(((coarse.double() - exact).abs() > allowed).any())
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
 @pytest.mark.parametrize("kernel", KERNELS)
-def test_large_scores_stay_finite_in_float16(kernel: Kernel) -> None:
+def test_large_scores_stay_finite_in_half_precision(kernel: Kernel, dtype: torch.dtype) -> None:
     """Masks filled with a large number overflow float16 (kvpress 250); here hidden keys are hidden by position."""
-    query, key, value = (40 * one for one in drawn(40, 10, dtype=torch.float16))
+    query, key, value = (40 * one for one in drawn(40, 10, dtype=dtype))
     out = kernel_for(kernel, list(range(30, 40)), 3, CPU).attend(0, query, key, value, 0.25)
     assert bool(out.isfinite().all())
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import pathlib
+import re
 
 import pytest
 import yaml
@@ -15,7 +16,8 @@ from kvrelay.core.budget import Refreshed, Share
 from kvrelay.repair.units import segment
 from kvrelay.run.build import build
 
-FOLDER = pathlib.Path(__file__).parents[2] / "conf" / "allocator"
+ROOT = pathlib.Path(__file__).parents[2]
+FOLDER = ROOT / "conf" / "allocator"
 BUILT = {
     name: build(yaml.safe_load((FOLDER / f"{name}.yaml").read_text(encoding="utf-8"))[name], f"allocator.{name}")
     for name in sorted(path.stem for path in FOLDER.glob("*.yaml"))
@@ -99,3 +101,17 @@ def test_no_budget_is_rounded_up_for_any_allocator(make_context, make_question, 
     for name in BUDGETED:
         probe = (clean_fake_probe if name == "oracle" else fake_probe)(context, question)
         assert BUILT[name].allocate(context, question, budget, probe).slots == ()
+
+
+def test_the_list_of_known_faults_is_whole_and_names_tests_that_exist() -> None:
+    text = (ROOT / "docs" / "known_faults.md").read_text(encoding="utf-8")
+    rows = {int(row[1]): row[0] for row in re.finditer(r"^\| (\d+) \|.*$", text, re.MULTILINE)}
+    assert sorted(rows) == list(range(1, 37))
+    named = re.compile(r"`(tests/[\w/]+\.py)::(\w+)`")
+    assert all(named.search(row) for row in rows.values())
+    missing = []
+    for file, name in named.findall(text):
+        path = ROOT / file
+        if not path.is_file() or f"\ndef {name}(" not in path.read_text(encoding="utf-8"):
+            missing.append(f"{file}::{name}")
+    assert missing == []

@@ -43,7 +43,9 @@ def run(config: dict[str, Any]) -> list[RunRecord]:
 
 
 def of(records: list[RunRecord], **names: str) -> list[RunRecord]:
+    example = names.pop("example_id", None)
     found = [r for r in records if all(getattr(r.cell, name) == value for name, value in names.items())]
+    found = [record for record in found if example in (None, record.example_id)]
     return sorted(found, key=lambda record: (record.example_id, record.cell.budget))
 
 
@@ -184,3 +186,66 @@ def test_a_changed_setting_under_an_old_name_is_stamped(tmp_path: Path) -> None:
     _, plan, _ = experiment.plan()
     assert plan.changed == ("allocator.sur", "budget.p20")
     assert any("allocator.sur, budget.p20" in stamp for stamp in plan.stamps)
+
+
+def test_re_prefill_is_that_of_the_position_and_not_what_came_before(tmp_path: Path) -> None:
+    """Two conditions can place the question alike and the states apart."""
+    half = {"half": {"_target_": "kvrelay.core.budget.Ratio", "ratio": 0.6}}
+    given: dict[str, Any] = {"selectors": ["bm25"], "allocators": ["shift", "reprefill"], "retention": half}
+
+    def found(name: str, *positions: str) -> dict[tuple[str, str, str], tuple[Any, Any]]:
+        records = run(repair_config(tmp_path, out=str(tmp_path / name), positions=positions, **given))
+        kept = [record for record in records if record.cell.position == "key_only" and record.repair]
+        return {
+            (r.example_id, r.cell.allocator, r.cell.budget): (r.reference_nll, r.repair and r.repair.kl) for r in kept
+        }
+
+    alone, both = found("alone", "key_only"), found("both", "original", "key_only")
+    assert alone.keys() == both.keys() and alone
+    for key, values in alone.items():
+        assert both[key] == pytest.approx(values, abs=1e-9)
+
+
+def test_a_shifted_question_reaches_as_far_as_its_condition_says(tmp_path: Path) -> None:
+    given: dict[str, Any] = {"positions": ["common_shift"], "only_positions": {}}
+    records = run(repair_config(tmp_path, allocators=["shift", "replay", "reprefill"], **given))
+    assert {record.status for record in records} == {"ok"}
+    assert all(abs(record.repair.kl) < 1e-6 for record in of(records, allocator="replay") if record.repair)
+
+
+def test_re_prefill_pays_for_no_shift(tmp_path: Path) -> None:
+    records = run(repair_config(tmp_path, allocators=["shift", "sur", "reprefill"]))
+    shifts = {r.timings.relocate_s for name in ("shift", "sur") for r in of(records, allocator=name, example_id="0:1")}
+    assert len(shifts) == 1
+    assert not shifts & {record.timings.relocate_s for record in of(records, allocator="reprefill")}
+
+
+def test_rows_that_decode_alone_are_decoded_alike_and_sweeps_are_counted(tmp_path: Path) -> None:
+    given: dict[str, Any] = {"dtype": "bfloat16", "decode_batch_rows": 1}
+    assert not stamps(tmp_path, allocators=["shift", "sur"], **given)
+    given["decode_batch_rows"] = 16
+    assert not stamps(tmp_path, out=str(tmp_path / "one"), allocators=["shift", "sur"], **given)
+    assert not stamps(tmp_path, out=str(tmp_path / "two"), allocators=["shift"], **given)
+    assert "4 questions had arms decoded in unlike batches" in stamps(
+        tmp_path, out=str(tmp_path / "two"), allocators=["sur"], **given
+    )
+
+
+def stamps(tmp_path: Path, **given: Any) -> str:
+    _, experiment, _ = compose(repair_config(tmp_path, **given))
+    return " ".join(stamp for stamp in experiment.run(lambda _: None).stamps if "unlike batches" in stamp)
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [({"layout": "chat"}, "template tokens"), ({"double": True}, "several units"), ({"hollow": True}, "has no tokens")],
+)
+def test_units_that_cannot_be_deleted_whole_are_refused(tmp_path: Path, data: dict[str, Any], said: str) -> None:
+    with pytest.raises(IncompleteError, match=said):
+        run(repair_config(tmp_path, data=data))
+
+
+def test_an_allocator_without_a_budget_is_refused(tmp_path: Path) -> None:
+    _, experiment, _ = compose(repair_config(tmp_path, only_budgets={"sur": ["p40"]}))
+    with pytest.raises(ConfigError, match="only_budgets leaves the allocator sur none"):
+        experiment.plan()

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Literal
 
-from kvrelay.core.example import CountTokens, Example, Unit
+from kvrelay.core.example import CountTokens, Example, Turn, Unit
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -17,15 +18,21 @@ class ErasingData:
     lines: int = 8
     erase: tuple[str, ...] = ("erased",)
     slot: str | None = None
+    layout: Literal["document", "chat"] = "document"
+    double: bool = False
+    hollow: bool = False
 
     def examples(self, count_tokens: CountTokens) -> Iterator[Example]:
         for question in range(self.questions):
             for place in self.places:
                 lines = [
-                    Unit(id=str(line), text=f"Item {line} of {question} is v{line}.\n", index_text=f"item {line}")
+                    Unit(id=str(line), text=said, index_text=f"item {line}", turns=_turn(said))
                     for line in range(self.lines)
+                    for said in [f"Item {line} of {question} is v{line}.\n"]
                 ]
-                lines.insert(place, Unit(id="erased", text="Item 3 is wrong.\n", index_text="item 3"))
+                text = "" if self.hollow else "Item 3 is wrong.\n"
+                for _ in range(1 + self.double):
+                    lines.insert(place, Unit(id="erased", text=text, index_text="item 3", turns=_turn(text)))
                 yield Example(
                     id=f"{question}:{place}",
                     cluster_id=str(question),
@@ -36,8 +43,13 @@ class ErasingData:
                     question_type="plain",
                     deleted=self.erase,
                     slot=self.slot,
+                    layout=self.layout,
                     notes={"erased_value": "wrong"},
                 )
 
     def fingerprint(self) -> str:
         return repr(self)
+
+
+def _turn(text: str) -> tuple[Turn, ...]:
+    return (Turn(role="user", content=text),)

@@ -161,7 +161,11 @@ class _Batch:
             return None
         own = self.forced(first_logits, to.context_ids).log_softmax(-1)
         wanted = to.logprobs.to(own.device).double()
-        return torch.stack([(wanted.exp() * (wanted - row.double())).sum(-1).mean() for row in own])
+        shares = wanted.exp()
+        # a token that cannot come adds nothing, also where the row cannot say it either
+        return torch.stack(
+            [torch.where(shares > 0, shares * (wanted - row.double()), 0.0).sum(-1).mean() for row in own]
+        )
 
     def option_logprobs(self, first_logits: Tensor, asked: Asked) -> Tensor | None:
         """(B, options): of the first token in which the options differ, or of whole options the mean over tokens."""

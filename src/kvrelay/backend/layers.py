@@ -13,6 +13,8 @@ import torch
 from torch import Tensor
 from transformers.cache_utils import Cache, CacheLayerMixin
 
+from kvrelay.core.errors import PositionError
+
 
 class _Layer(CacheLayerMixin):
     is_sliding = False
@@ -97,8 +99,10 @@ class RelayCache(Cache):
         super().__init__(layers=list(layers))
 
     def truncate(self, lengths: Sequence[int]) -> None:
-        """Forget what was appended after ``lengths`` (one a layer)."""
+        """Forget what came after ``lengths`` (one a layer). Raises `PositionError` for one beyond what is there."""
         for layer, length in zip(self.layers, lengths, strict=True):
+            if not 0 <= length <= layer.length:
+                raise PositionError(f"a cache layer of {layer.length} tokens cannot be cut to {length}")
             layer.length = length
 
     def lengths(self) -> list[int]:

@@ -21,7 +21,7 @@ from kvrelay.backend.model import CausalModel, ModelFacts
 from kvrelay.backend.scope import refuse_out_of_scope, rope_parameters
 from kvrelay.backend.tiny import SEEDED, seeded_folder
 from kvrelay.backend.weights import read_weights, written_once
-from kvrelay.core.errors import AssetError, ConfigError, KVRelayError
+from kvrelay.core.errors import AssetError, ConfigError, InvariantError, KVRelayError
 from kvrelay.core.rope import RotarySpec
 
 log = logging.getLogger(__name__)
@@ -153,6 +153,11 @@ def check_device(spec: ModelSpec) -> None:
 def wrap_model(module: Any, facts: ModelFacts, more_eos: tuple[int, ...] = ()) -> CausalModel:
     """A `CausalModel` around a stock module whose config already names our attention."""
     rotary = module.get_decoder().rotary_emb
+    if rotary.inv_freq.dtype not in (torch.float32, torch.float64):
+        raise InvariantError(
+            f"model {facts.name}: its rotary frequencies were rounded to {rotary.inv_freq.dtype}, so that far "
+            "positions fall together; load it with its dtype in place of converting it (key: model.*.dtype)"
+        )
     rope = RotarySpec(
         inv_freq=rotary.inv_freq.detach().float(),
         scaling=float(rotary.attention_scaling),

@@ -87,7 +87,12 @@ def tiny_model(config: Any, seed: int = 0, dtype: torch.dtype = torch.float32) -
     """A randomly initialised model of a config; the global generator is left as it was."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        module = FAMILIES[config.model_type][1](config).to(dtype).eval()
+        module = FAMILIES[config.model_type][1](config).eval()
+    rotary = module.get_decoder().rotary_emb
+    exact = {name: buffer.clone() for name, buffer in rotary.named_buffers()}
+    module = module.to(dtype)
+    for name, buffer in exact.items():  # a conversion rounds frequencies too; loading with a dtype does not
+        setattr(rotary, name, buffer)
     if dtype == torch.float64 and getattr(config, "num_experts_per_tok", None):
         module.set_experts_implementation("eager")  # grouped matrix products have no float64
     return module

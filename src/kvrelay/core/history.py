@@ -55,15 +55,19 @@ class HistoryText:
         return self.protected + self.n_history
 
     def spans_of(self, unit_ids: Collection[str]) -> list[tuple[int, int]]:
-        """Token spans of units in the prompt, protected tokens counted. Raises `EditError` for an unknown unit."""
+        """Token spans of units in the prompt, protected tokens counted. Raises `EditError` for a unit that is
+        unknown or has none."""
         unknown = set(unit_ids) - set(self.unit_ids)
         if unknown:
             raise EditError(
                 f"the history has no unit {sorted(unknown)[0]!r}; it may have been trimmed away "
                 "(key: dataset.max_history_tokens)"
             )
-        named = zip(self.unit_ids, self.unit_spans, strict=True)
-        return [(self.protected + a, self.protected + b) for unit, (a, b) in named if unit in unit_ids]
+        named = [one for one in zip(self.unit_ids, self.unit_spans, strict=True) if one[0] in unit_ids]
+        empty = [unit for unit, (start, end) in named if start == end]
+        if empty:
+            raise EditError(f"unit {empty[0]!r} has no tokens, so that there is nothing of it to delete")
+        return [(self.protected + start, self.protected + end) for _, (start, end) in named]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,6 +19,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from kvrelay.core.errors import PositionError
+
 SERIAL_BLOCK = 1 << 15
 """Elements that one operation treats at a time on a CPU with one or two threads: torch then keeps it on one thread.
 
@@ -87,7 +89,10 @@ def rotate(keys: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
     """Apply a rotation to keys (..., K, D); float32 arithmetic, one cast back, dimensions from D_rot on untouched.
 
     Factors are (..., K, D_rot/2), or (K, D_rot/2) where all heads turn alike. Keys in float64 are turned in float64.
+    Raises `PositionError` for keys that are no floating-point numbers.
     """
+    if not keys.is_floating_point():
+        raise PositionError(f"keys of type {keys.dtype} came; a quantised key cannot be rotated, only a floating one")
     half, width, exact = cos.shape[-1], keys.shape[-1], torch.promote_types(keys.dtype, torch.float32)
     cos, sin = cos.to(keys.device), sin.to(keys.device)
     rows = keys.reshape(math.prod(keys.shape[:-2]), keys.shape[-2], width)

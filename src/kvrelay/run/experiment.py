@@ -129,6 +129,10 @@ class Experiment:
         left = sum(stage.missing_questions for stage in stages)
         skipped = sum(records[key].status == "ok" for key in expected & records.keys())
         say(f"{self.folder}: {len(expected)} answers planned, {skipped} there already, {left} questions to work on")
+        if self.settings.mixed_cache and skipped:
+            say(
+                "mixed_cache looks inside caches that are refreshed now; to see all of them take a new folder (key: out)"
+            )
         write_plan(self.folder, plan)
         if left:
             self._work_off(stages, plan.run_id)
@@ -171,14 +175,23 @@ class Experiment:
                 )
 
     def _decoded_apart(self, plan: RunPlan, records: Mapping[str, RunRecord]) -> Iterator[str]:
-        """In half precision a batch can change an answer, so arms that were decoded in unlike batches are counted."""
+        """In half precision a batch can change an answer, so arms that were decoded in unlike batches are counted.
+
+        Arms that other runs of this folder answered count too; rows that decoded alone are alike.
+        """
         half = {name for name, spec in self.models.items() if spec.dtype in HALF_PRECISION}
+        planned = {key for cell in plan.cells for key in cell.keys if cell.cell.model in half} & records.keys()
+        asked = {records[key].pair_key for key in planned}
         batches: dict[str, set[str]] = {}
-        for key in {key for cell in plan.cells for key in cell.keys if cell.cell.model in half} & records.keys():
-            batches.setdefault(records[key].pair_key, set()).add(records[key].batch_sha256)
+        for record in records.values():
+            if record.pair_key in asked and record.status == "ok":
+                batches.setdefault(record.pair_key, set()).add(record.batch_sha256)
         apart = sum(len(found) > 1 for found in batches.values())
         if apart:
-            yield f"{apart} pairs were decoded in different batches, in half precision: cells were added later"
+            yield (
+                f"{apart} questions had arms decoded in unlike batches, in half precision, which can change an answer "
+                "(decode_batch_rows=1 decodes every row alone)"
+            )
 
     def _work_off(self, stages: list[Stage], run_id: str) -> None:
         for stage in stages:

@@ -183,6 +183,13 @@ def _retentions(selector: Selector, retentions: Mapping[str, Retention]) -> Mapp
 
 def _check_names(parts: Components, settings: RunSettings) -> None:
     """A thinned grid that comes out empty is a typing error; names of parts that are not composed are no harm."""
+    for allocator in parts.allocators:
+        wanted = settings.only_budgets.get(allocator, parts.budgets)
+        if not set(wanted) & set(parts.budgets):
+            raise ConfigError(
+                f"only_budgets leaves the allocator {allocator} none of the budgets {list(parts.budgets)}; leave the "
+                "allocator out instead (keys: only_budgets, budget)"
+            )
     for positions in settings.only_positions.values():
         if not positions:
             raise ConfigError("only_positions lists a selector without any position; leave the selector out instead")

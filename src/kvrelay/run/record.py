@@ -84,6 +84,8 @@ class RepairFacts(Schema):
     """Slots that were recomputed; equal to ``requested``, bridged ones included."""
     bridged: int = 0
     interval_lengths: tuple[int, ...] = ()
+    diagnostic: bool = False
+    """Whether its allocator read the clean cache: it explains methods and is none."""
     edited_sha256: str = ""
     """Hash of the edited context's tokens: placements of one deletion share it."""
     kl: float | None = None

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 
 from kvrelay.backend.custom_gate import CustomGate
-from kvrelay.backend.decode import Answer, Asked, Distributions, answer_rows, distributions, synchronise
+from kvrelay.backend.decode import Asked, Distributions, answer_rows, distributions, synchronise
 from kvrelay.backend.mixed import mixed_layers
 from kvrelay.backend.model import CausalModel
 from kvrelay.backend.prefill import prefill
@@ -21,7 +21,7 @@ from kvrelay.backend.prompt import Prompt
 from kvrelay.backend.refresh import WorkingCache, one_coordinate, refresh
 from kvrelay.core.cache import KVCache
 from kvrelay.core.edit import Edit
-from kvrelay.core.errors import DataError, EditError
+from kvrelay.core.errors import DataError, EditError, InvariantError
 from kvrelay.core.example import Example
 from kvrelay.core.repair import Allocation, EditedContext, intervals
 from kvrelay.core.rope import RotaryTable
@@ -53,13 +53,13 @@ class Edited:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Clean:
-    """The edited text run afresh, its answer, and what it says at every token of it."""
+    """The edited text run afresh, and what it says at every token of its answer."""
 
     key: str
     cache: KVCache = field(repr=False)
-    answer: Answer = field(repr=False)
     said: Distributions = field(repr=False)
     prefill_s: float
+    move_s: float
 
 
 class Repairer:
@@ -68,6 +68,7 @@ class Repairer:
     def __init__(self, model: CausalModel, table: Callable[[int], RotaryTable], look_inside: bool = False) -> None:
         self.model = model
         self.table = table
+        """Factors for a history of so many tokens, as far as any position condition reaches beyond it."""
         self.look_inside = look_inside
         self._clean: Clean | None = None
         self._gate = CustomGate(model)
@@ -81,6 +82,7 @@ class Repairer:
                 "deletions or leave the repair out (keys: dataset, allocator)"
             )
         text = prompt.text
+        _check_units(example)
         edit = Edit.of_tokens(text.spans_of(example.deleted), text.n_prefilled, protected=text.protected)
         left = edit.kept(text.n_prefilled)
         cut, selection = kept.cache.edited(edit, text.n_prefilled), kept.selection.edited(edit, text.n_prefilled)
@@ -113,7 +115,8 @@ class Repairer:
     def clean(self, edited: Edited, cell: GridCell, prompt: Prompt, asked: Asked) -> Clean:
         """Re-prefill: the edited text read afresh, kept and placed alike. Runs once for equal texts and questions."""
         seen = [edited.sha256, asked.question_ids, asked.reference_ids, asked.max_new_tokens, asked.option_ids]
-        key = digest([*seen, edited.selection.digest(), edited.cache.next_position])
+        coordinates = edited.cache.layers[0].coordinate_HK[0].tolist()
+        key = digest([*seen, edited.selection.digest(), coordinates, edited.cache.next_position])
         if self._clean is None or self._clean.key != key:
             self._clean = None  # two long caches at once may be one too many
             started = time.perf_counter()
@@ -121,10 +124,20 @@ class Repairer:
             synchronise(self.model.device)
             prefill_s = time.perf_counter() - started
             plan = cell.position.place(edited.selection, len(edited.ids), prompt.question.example_id)
-            cache = whole.restricted(edited.selection).moved(plan, self.table(len(edited.ids)))
+            kept, table = whole.restricted(edited.selection), self.table(len(edited.ids))
+            started = time.perf_counter()
+            cache = kept.moved(plan, table)
+            synchronise(self.model.device)
+            move_s = time.perf_counter() - started
             answer = answer_rows(self.model, [cache], asked)[0]
+            if not answer.finite:
+                raise InvariantError(
+                    f"Re-prefill's own logits are not finite, so that there is nothing to compare with: the model "
+                    f"overflows {self.model.facts.dtype}, or its weights are damaged "
+                    f"(keys: model.{self.model.facts.name}.dtype, .source)"
+                )
             said = distributions(self.model, cache, asked.question_ids, answer)
-            self._clean = Clean(key=key, cache=cache, answer=answer, said=said, prefill_s=prefill_s)
+            self._clean = Clean(key=key, cache=cache, said=said, prefill_s=prefill_s, move_s=move_s)
         return self._clean
 
     def row(self, cell: GridCell, edited: Edited, prompt: Prompt, clean: Clean) -> Row:
@@ -141,7 +154,8 @@ class Repairer:
         allocation = repair.allocator.allocate(context, prompt.question, budget, probe).checked(context, budget)
         synchronise(self.model.device)
         allocate_s = time.perf_counter() - started
-        if getattr(repair.allocator, "afresh", False):
+        afresh = getattr(repair.allocator, "afresh", False)
+        if afresh:
             cache, refreshed, refresh_s = clean.cache, 0, clean.prefill_s
         else:
             cache, refreshed, refresh_s = self._refresh(edited, repair, allocation)
@@ -151,6 +165,7 @@ class Repairer:
                 "doubles some (key: executor)"
             )
         facts = _facts(edited, allocation, budget, refreshed, self.model.facts.n_layers)
+        facts = facts.model_copy(update={"diagnostic": reads_clean})
         if self.look_inside:
             inside = mixed_layers(self.model, edited.cache, clean.cache, context, allocation.slots)
             facts = facts.model_copy(update={"mixed": [asdict(layer) for layer in inside]})
@@ -158,7 +173,7 @@ class Repairer:
             cell=cell,
             kept=edited.kept,
             cache=cache,
-            relocate_s=edited.shift_s,
+            relocate_s=clean.move_s if afresh else edited.shift_s,
             allocate_s=allocate_s,
             refresh_s=refresh_s,
             repair=facts,
@@ -178,6 +193,19 @@ class Repairer:
         n_refreshed = refresh(self.model, working, schedule, token_ids, self._gate)
         synchronise(self.model.device)
         return working.cache(), n_refreshed, time.perf_counter() - started
+
+
+def _check_units(example: Example) -> None:
+    """Raises `DataError` where it is not plain which tokens go, or where the template's own would stay behind."""
+    if example.layout == "chat":
+        raise DataError(
+            f"example {example.id} deletes units of a chat, whose turns stand between template tokens that would stay "
+            "behind empty; give its history as a document (the adapter's layout)"
+        )
+    ids = [unit.id for unit in example.units]
+    doubled = sorted(unit for unit in set(example.deleted) if ids.count(unit) > 1)
+    if doubled:
+        raise DataError(f"example {example.id} deletes unit {doubled[0]!r}, but several units have this id")
 
 
 def _facts(edited: Edited, allocation: Allocation, budget: int, refreshed: int, n_layers: int) -> RepairFacts:

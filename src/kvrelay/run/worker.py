@@ -55,7 +55,7 @@ class Worker:
         limit = settings.max_history_tokens
         self.trimmer = None if limit is None else Trimmer(limit, renderer.count)
         self._table = RotaryTable.of(model.rope, 0, model.device)
-        self._repairer = Repairer(model, self._rotary_table, settings.mixed_cache)
+        self._repairer = Repairer(model, lambda size: self._rotary_table(size + reach + 1), settings.mixed_cache)
 
     def serve(self, work: HistoryWork) -> Iterator[list[RunRecord]]:
         """Records of one history, a list an example. What fails is a record with its error; the rest goes on."""
@@ -208,7 +208,8 @@ class Worker:
 
     def _decode(self, ready: Ready, batch: Sequence[Row], prefill_s: float) -> list[RunRecord]:
         answers = answer_rows(self.model, [row.cache for row in batch], ready.asked)
-        composition = digest([[row.cell.cell.label for row in batch], str(self.model.dtype)])
+        rows = [row.cell.cell.label for row in batch] if len(batch) > 1 else "alone"
+        composition = digest([rows, str(self.model.dtype)])
         records = []
         for row, answer in zip(batch, answers, strict=True):
             try:
@@ -234,7 +235,8 @@ class Worker:
         return self._table
 
     def _record(self, ready: Ready, row: Row, answer: Answer, prefill_s: float) -> RunRecord:
-        if not answer.finite or not all(map(math.isfinite, [answer.reference_nll or 0.0, *answer.option_logprobs])):
+        scores = [answer.reference_nll or 0.0, answer.kl or 0.0, *answer.option_logprobs]
+        if not answer.finite or not all(map(math.isfinite, scores)):
             raise InvariantError(
                 f"the model's logits are not finite, so that this is no answer: it overflows {self.model.facts.dtype}, "
                 f"or its weights are damaged (keys: model.{self.model.facts.name}.dtype, .source)"
@@ -253,7 +255,7 @@ class Worker:
                 "n_question": len(prompt.question.token_ids),
                 "budget": selection.budget,
                 "slots_LH": [layer.counts_H.tolist() for layer in row.cache.layers],
-                "anchor": selection.anchor,
+                "anchor": max(int(layer.counts_H.max()) for layer in row.cache.layers),
                 "next_position": row.cache.next_position,
                 "cache_bytes": row.cache.cache_bytes,
                 "kept_sha256": kept_sha256,

@@ -131,7 +131,7 @@ class Experiment:
         say(f"{self.folder}: {len(expected)} answers planned, {skipped} there already, {left} questions to work on")
         if self.settings.mixed_cache and skipped:
             say(
-                "mixed_cache looks inside caches that are refreshed now; to see all of them take a new folder (key: out)"
+                "mixed_cache looks inside caches that are refreshed now; to see all of them, take a new folder: out=…"
             )
         write_plan(self.folder, plan)
         if left:

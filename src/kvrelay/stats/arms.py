@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from typing import cast
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, cast
 
 import pandas as pd
 
@@ -14,8 +14,10 @@ REPAIR = ("allocator", "budget", "executor")
 """Arms of repair: one deletion, mended in different places, to a different extent, in a different way."""
 AT_EQUAL_BUDGET = ("allocator",)
 """Arms of repair that refresh the same number of states in the same way."""
+MEMORY = ("selector", "retention", "position")
+"""What a deletion starts from: the states that were kept, and where they stand."""
 DIAGNOSTICS = frozenset({"oracle"})
-"""Allocators that read what no method may read: they never stand in a table as one."""
+"""Allocators that read what no method may read, whatever a record says: they never stand in a table as one."""
 
 Arm = tuple[str, ...]
 
@@ -28,6 +30,27 @@ def group_of(arms: Sequence[str]) -> list[str]:
 def split(table: pd.DataFrame, names: Sequence[str]) -> dict[Arm, pd.DataFrame]:
     """The rows by these names, in their alphabetical order."""
     return {cast(Arm, key): rows for key, rows in table.groupby(list(names), sort=True)}
+
+
+def memory(row: Mapping[Any, Any] | pd.Series) -> dict[str, str]:
+    """Those of a row's `MEMORY` names that tell it from a whole cache whose states stand where they stood.
+
+    A selector that keeps everything does so at any retention, and one that keeps nothing too.
+    """
+    names = {name: str(row[name]) for name in MEMORY}
+    if names["selector"] == "full":
+        names = {"position": names["position"]}
+    if names.get("retention") == "nothing":
+        del names["retention"]
+    if names["position"] == "original":
+        del names["position"]
+    return names
+
+
+def diagnostics(table: pd.DataFrame) -> frozenset[str]:
+    """Allocators of ``table`` that are diagnostics: by their name, or because a record says that they are."""
+    told = table.loc[table["diagnostic"].fillna(False).astype(bool), "allocator"]
+    return frozenset(told) | (DIAGNOSTICS & frozenset(table["allocator"]))
 
 
 def partner(arm: Arm, candidates: Collection[Arm], baseline: str) -> Arm | None:

@@ -21,6 +21,8 @@ _TEXT = [
     *(*CELL, "key", "pair_key", "batch", "example_id", "cluster", "question_type", "status", "reason", "stop"),
     "edited",
 ]
+NO_ARM = "no record in any arm"
+"""Why a case of a deletion is missing that no arm has."""
 _VOLATILE = {"run_id", "worker", "timings", "peak_memory_bytes", "batch_rows", "batch_sha256"}
 
 
@@ -46,6 +48,8 @@ class Results:
     """Components (``group.name``) that ran with other settings than their name stands for."""
     budgets: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """Settings of the repair budgets by name, as far as the plans tell them."""
+    dtypes: Mapping[str, str] = field(default_factory=dict)
+    """Number format by model, as far as the plans tell it."""
 
     @property
     def incomplete(self) -> pd.DataFrame:
@@ -77,7 +81,7 @@ def tidy(
         for cell, keys in merged.keys.items()
         for place, key in enumerate(keys)
     ]
-    table = _typed(rows)
+    table = _unseen(_typed(rows))
     _check_ids(table)
     check_pairs(in_force.values())
     return Results(
@@ -89,6 +93,7 @@ def tidy(
         content_sha256=_content(in_force, judged),
         changed=merged.changed,
         budgets=merged.budgets,
+        dtypes=merged.dtypes,
     )
 
 
@@ -154,6 +159,16 @@ def _typed(rows: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
     return table.sort_values([*CELL, "example_id", "key"], kind="stable", ignore_index=True)
 
 
+def _unseen(table: pd.DataFrame) -> pd.DataFrame:
+    """Say of a deletion's case that no arm has a record of it; it has a number alone, as nothing tells its name."""
+    repairs = table["allocator"] != ""
+    nowhere = (table["status"] == "missing") & (table["cluster"] == "") & repairs
+    everywhere = nowhere.groupby([table[name] for name in [*group_of(REPAIR), "example_id"]]).transform("sum")
+    arms = table.groupby(group_of(REPAIR))["example_id"].transform(lambda ids: ids.value_counts().max())
+    table.loc[nowhere & (everywhere == arms), "reason"] = NO_ARM
+    return table
+
+
 def _storable(value: Any) -> Any:
     """Lone surrogates, which no column of text can hold, as their escapes: ids stay apart from each other."""
     return value.encode("utf-8", "backslashreplace").decode() if isinstance(value, str) else value
@@ -213,4 +228,6 @@ def _content(records: Mapping[str, RunRecord], judged: Mapping[str, Mapping[str,
 def _said(record: RunRecord) -> dict[str, Any]:
     """A record less what can differ between equal measurements, and less the fields of a repair that it has none of."""
     said = record.model_dump(mode="json", exclude=_VOLATILE if record.repair else {*_VOLATILE, "repair"})
+    if record.repair and not record.repair.diagnostic:  # a method's hash is what it was before there were others
+        del said["repair"]["diagnostic"]
     return said | {"cell": {name: value for name, value in said["cell"].items() if value or name not in REPAIR}}

@@ -52,6 +52,32 @@ def paired_ratio(baseline_s: Mapping[str, Sequence[float]], other_s: Mapping[str
     return RatioEstimate(ratio=math.exp(mean), low=low, high=high, log_sd=spread, n=len(logs))
 
 
+def clustered_ratio(
+    baseline_s: Mapping[str, float], other_s: Mapping[str, float], clusters: Mapping[str, str]
+) -> RatioEstimate:
+    """Ratio other / baseline from one time a case: geometric mean within a cluster, then `paired_ratio` over clusters.
+
+    Cases of one source question are no independent measurements, so that ``n`` counts clusters. Raises `DataError` as
+    `paired_ratio` does.
+    """
+    if alone := sorted(set(baseline_s) ^ set(other_s)):
+        raise DataError(f"latency: {len(alone)} cases were timed on one side only, first {alone[0]!r}; time both")
+    cases: dict[str, list[str]] = {}
+    for case in sorted(baseline_s):
+        cases.setdefault(clusters[case], []).append(case)
+    before, after = (
+        {name: [_geometric([side[case] for case in of], name)] for name, of in cases.items()}
+        for side in (baseline_s, other_s)
+    )
+    return paired_ratio(before, after)
+
+
+def _geometric(seconds: Sequence[float], cluster: str) -> float:
+    if not all(math.isfinite(s) and s > 0.0 for s in seconds):
+        raise DataError(f"latency: cluster {cluster!r} has times {list(seconds)}; wanted seconds above zero")
+    return math.exp(statistics.fmean(map(math.log, seconds)))
+
+
 def _median(seconds: Mapping[str, Sequence[float]], question: str) -> float:
     times = list(seconds[question])
     if not times or not all(math.isfinite(s) and s > 0.0 for s in times):

@@ -19,7 +19,7 @@ COUNTS = ["requested", "refreshed", "bridged", "n_suffix", "splice", "n_interval
 WORK = ["token_layer_updates", "causal_pairs", "replay_pairs"]
 TIMES = list(dict.fromkeys([*STAGES, *RECOVERY]))
 NUMBERS = [*SCORES, "nll", "loglik", "kl", "answer_tokens", "batch_rows", "peak_memory_bytes", *TIMES, *COUNTS, *WORK]
-OUTCOMES = ["correct", "choice_correct", "leaked"]
+OUTCOMES = ["correct", "choice_correct", "leaked", "diagnostic"]
 
 
 def outcome(verdict: Verdict | None) -> dict[str, Any]:
@@ -48,7 +48,7 @@ def measures(record: RunRecord, verdicts: Mapping[str, Verdict]) -> dict[str, An
 
 
 def _repair(facts: RepairFacts) -> dict[str, Any]:
-    counts = facts.model_dump(include={*COUNTS, *WORK, "kl"})
+    counts = facts.model_dump(include={*COUNTS, *WORK, "kl", "diagnostic"})
     return counts | {"n_intervals": len(facts.interval_lengths), "edited": facts.edited_sha256}
 
 

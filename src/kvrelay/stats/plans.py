@@ -29,6 +29,8 @@ class Plans:
     """Components (``group.name``) whose settings, in a plan that stands, are not those that their name stands for."""
     budgets: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """Settings of the repair budgets by name, from the plans that stand, the newest first."""
+    dtypes: Mapping[str, str] = field(default_factory=dict)
+    """Number format of the weights and states by model, as far as the plans tell it."""
 
 
 def merge(plans: Sequence[RunPlan]) -> Plans:
@@ -55,7 +57,8 @@ def merge(plans: Sequence[RunPlan]) -> Plans:
         known_keys=frozenset(key for plan in ordered for planned in plan.cells for key in planned.keys),
         siblings=_siblings(standing),
         changed=frozenset(name for plan, cells in standing if cells for name in plan.changed),
-        budgets=_budgets(standing),
+        budgets=_settings(standing, "budget"),
+        dtypes={name: str(spec["dtype"]) for name, spec in _settings(standing, "model").items() if "dtype" in spec},
     )
 
 
@@ -92,10 +95,10 @@ def _plan_stamps(standing: Standing) -> list[str]:
     return stamps
 
 
-def _budgets(standing: Standing) -> dict[str, Mapping[str, Any]]:
+def _settings(standing: Standing, group: str) -> dict[str, Mapping[str, Any]]:
     found: dict[str, Mapping[str, Any]] = {}
     for plan, cells in standing:
-        for name, settings in (plan.settings.get("budget") or {}).items() if cells else ():
+        for name, settings in (plan.settings.get(group) or {}).items() if cells else ():
             found.setdefault(name, settings)
     return found
 

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import pandas as pd
 
+from kvrelay.stats.arms import MEMORY, REPAIR
+
 POOLED = "pooled"
+POOL = ["model", *MEMORY]
+"""The names that all rows of a pool share."""
 
 
 def pooled(table: pd.DataFrame) -> pd.DataFrame:
     """The rows of models with two data sets or more, under one name; ids and clusters keep their data set's name.
 
     Only arms that every data set of the model has are kept, so that all pools of a model are over the same cases.
+    Caches that other selectors, retentions or positions made are pools of their own.
     """
-    several = table.groupby("model")["dataset"].transform("nunique") > 1
-    part = table[several].copy()
-    arm = ["model", "allocator", "budget", "executor"]
-    everywhere = part.groupby(arm)["dataset"].transform("nunique") == part.groupby("model")["dataset"].transform(
-        "nunique"
-    )
+    sets = table.groupby(POOL)["dataset"].transform("nunique")
+    part = table[sets > 1]
+    everywhere = part.groupby([*POOL, *REPAIR])["dataset"].transform("nunique") == sets[sets > 1]
     part = part[everywhere].copy()
     for name in ("cluster", "example_id"):
         part[name] = part["dataset"] + "/" + part[name].where(part[name] != "", "")

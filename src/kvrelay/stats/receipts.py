@@ -11,6 +11,8 @@ RECEIPTS = ("pair_key", "kept_sha256", "values_sha256", "slots_LH")
 """Fields that must agree between positions: settings and example, the states kept, their values, slots per head."""
 REPAIR_RECEIPTS = ("edited_sha256", "n_suffix", "splice", "n_deleted")
 """Fields that must agree between repairs of one deletion: the tokens that are left, and where the stale ones begin."""
+REPAIR_STARTS = ("pair_key", "kept_sha256", "values_sha256")
+"""Fields that must agree too: the settings and the states that every repair of one deletion starts from."""
 
 
 def check_pairs(records: Iterable[RunRecord]) -> None:
@@ -48,7 +50,8 @@ def _unequal_edits(records: Sequence[RunRecord]) -> list[str]:
     broken = []
     for record in records:
         other = first.setdefault(_context(record), record)
-        differ = [n for n in REPAIR_RECEIPTS if getattr(record.repair, n, None) != getattr(other.repair, n, None)]
+        differ = [n for n in REPAIR_STARTS if getattr(record, n) != getattr(other, n)]
+        differ += [n for n in REPAIR_RECEIPTS if getattr(record.repair, n, None) != getattr(other.repair, n, None)]
         if differ or record.repair is None:
             broken.append(f"{_place(other, record)}: {', '.join(differ) or 'no facts of its repair'}")
     return broken

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import pandas as pd
 
 from kvrelay.stats.arms import CELL, REPAIR, group_of, partner, split
-from kvrelay.stats.latency import RatioEstimate, paired_ratio
+from kvrelay.stats.latency import RatioEstimate, clustered_ratio
 from kvrelay.stats.measures import RECOVERY
 
 
@@ -16,13 +16,14 @@ class Recovery:
     """Mean seconds over the timed cases of one cell, and how much faster it is than re-prefilling the same cases.
 
     As the paper has it, ``ratio_of_means`` is the mean of re-prefill over that of the arm; ``paired`` the geometric
-    mean of the cases' own ratios. Both are over the ``n_paired`` cases that were timed in both arms.
+    mean of the cases' own ratios, within a cluster and then over clusters. Both are over the ``n_paired`` cases that
+    were timed in both arms.
     """
 
     cell: tuple[str, ...]
     n: int
     n_shared: int
-    """Answers that decoded in one batch with others, and are left out."""
+    """Answers of cases whose arms did not all decode alone, and are left out."""
     means_s: dict[str, float]
     total_s: float
     answer_tokens: float
@@ -32,19 +33,27 @@ class Recovery:
 
 
 def recoveries(table: pd.DataFrame, *, baseline: str = "reprefill") -> tuple[Recovery, ...]:
-    """Times of all cells that have a timed case. Only answers that were decoded alone are timed."""
-    answered = table[table[RECOVERY].notna().all(axis=1) & (table[RECOVERY].sum(axis=1) > 0)]
+    """Times of all cells that have a timed case. A case is timed only where the answers of all its arms decoded alone:
+    one that happened to be left over from a batch is no timing beside others that shared it.
+    """
+    answered = with_times(table)
     found: list[Recovery] = []
     for names, group in split(answered, group_of(REPAIR)).items():
-        timed_s = group.assign(total_s=group[RECOVERY].sum(axis=1))
+        alone = (group["batch_rows"] == 1).groupby(group["example_id"]).transform("all")
+        timed_s = group.assign(total_s=group[RECOVERY].sum(axis=1), alone=alone)
         arms = {arm: rows.set_index("example_id") for arm, rows in split(timed_s, REPAIR).items()}
         for arm, rows in arms.items():
-            timed = rows[rows["batch_rows"] == 1]
+            timed = rows[rows["alone"]]
             if len(timed):
                 base = partner(arm, arms, baseline)
-                other = None if base is None else arms[base][arms[base]["batch_rows"] == 1]
+                other = None if base is None else arms[base][arms[base]["alone"]]
                 found.append(_recovery((*names, *arm), timed, len(rows) - len(timed), other))
     return tuple(found)
+
+
+def with_times(table: pd.DataFrame) -> pd.DataFrame:
+    """Rows whose record holds the time of every stage."""
+    return table[table[RECOVERY].notna().all(axis=1) & (table[RECOVERY].sum(axis=1) > 0)]
 
 
 def _recovery(cell: tuple[str, ...], timed: pd.DataFrame, shared: int, base: pd.DataFrame | None) -> Recovery:
@@ -53,8 +62,10 @@ def _recovery(cell: tuple[str, ...], timed: pd.DataFrame, shared: int, base: pd.
     if base is not None and both:
         here, there = timed.loc[both, "total_s"], base.loc[both, "total_s"]
         ratio = float(there.mean() / here.mean())
-        paired = paired_ratio(
-            {str(case): [float(s)] for case, s in here.items()}, {str(case): [float(s)] for case, s in there.items()}
+        paired = clustered_ratio(
+            {str(case): float(s) for case, s in here.items()},
+            {str(case): float(s) for case, s in there.items()},
+            {str(case): str(name) for case, name in timed.loc[both, "cluster"].items()},
         )
     names = dict(zip((*group_of(REPAIR), *REPAIR), cell, strict=True))
     return Recovery(

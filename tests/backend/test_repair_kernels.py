@@ -161,23 +161,29 @@ def most_off(query: Tensor, key: Tensor, value: Tensor, slots: list[int], scalin
     return moved + unit * ((weights @ values).abs() + moved)
 
 
-@pytest.mark.parametrize("n_queries", [1, 2, 20, 65])
+@pytest.mark.parametrize("n_queries", [2, 20, 65])
+@pytest.mark.parametrize("kernel", ["causal", "masked"])
 def test_bfloat16_on_a_cpu_is_rounded_by_the_distance_from_a_level(
-    n_queries: int, monkeypatch: pytest.MonkeyPatch
+    kernel: Kernel, n_queries: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Scores of about 60 have an error of up to 1/4 where they are rounded as they are."""
     monkeypatch.setattr(kernels, "CAUSAL_ROWS", 16)
     monkeypatch.setattr(kernels, "LEVEL_KEYS", 4)
     slots = torch.randperm(86, generator=torch.Generator().manual_seed(1))[:n_queries].add(4).sort().values.tolist()
+    if kernel == "causal":
+        slots = list(range(25, 25 + n_queries))
     query, key, value = drawn(90, n_queries)
     query[..., 0], key[..., 0] = 20.0, 10.0
     query, key, value = (one.bfloat16() for one in (query, key, value))
     end, wide = slots[-1] + 1, [one.double() for one in (query, key, value)]
-    out = kernel_for("masked", slots, 3, CPU).attend(0, query, key[:, :, :end], value[:, :, :end], 0.3)
+    attend = kernel_for(kernel, slots, 3, CPU)
+    out = attend.attend(0, query, key[:, :, :end], value[:, :, :end], 0.3)
     exact, allowed = literal(*wide, slots, 0.3), most_off(*wide, slots, 0.3, 4)  # type: ignore[misc]
     assert out.dtype == torch.bfloat16 and bool(((out.double() - exact).abs() <= allowed).all())
     coarse = plain(query, key, value, slots, 0.3)
     assert bool(((coarse.double() - exact).abs() > allowed).any())
+    later = attend.attend(1, query, key[:, :, :end], value[:, :, :end], 0.3)
+    assert torch.equal(later, out)
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)

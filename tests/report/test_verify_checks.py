@@ -35,8 +35,8 @@ def checked(
     return {check.name: check for check in verify(results, table, rows, placements=True)}
 
 
-def _results() -> Results:
-    files = deletion_files()
+def _results(**options: Any) -> Results:
+    files = deletion_files(**options)
     return tidy(files.plans, files.records, files.verdicts)
 
 
@@ -52,6 +52,7 @@ def test_a_sound_study_passes_all() -> None:
         "refreshed = requested = allowance": 28,
         "at most twice the budget's share of causal pairs": 28,
         "equal denominators within a data set": 1,
+        "replay = re-prefill on whole caches": 4,
         "pooled counts are sums of integers": 0,
         "repaired - regressed = difference": 12,
         "one edited text for all placements": 4,
@@ -116,6 +117,58 @@ def test_spoilt_rows_are_found() -> None:
     assert len(told) == 1 and "2 - 0 of 4 against 50.1" in told[0]
 
 
+@pytest.mark.parametrize(("count", "measure"), [("n_em", "exact match"), ("n_nll", "NLL"), ("n_kl", "KL")])
+def test_denominators_of_every_measure_are_compared(count: str, measure: str) -> None:
+    def one_less(rows: Rows) -> None:
+        rows[2][count] -= 1
+
+    found = checked(spoil=one_less)["equal denominators within a data set"]
+    assert found.failed == (f"qwen3_8b · erasing_niah: {measure} over 3, 4 cases",)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "kl", "bound"),
+    [
+        ("float32", 1e-4, ""),
+        ("float32", 1.1e-4, "0.0001"),
+        ("float64", 1.1e-4, "0.0001"),
+        ("bfloat16", 1e-2, ""),
+        ("bfloat16", 1.1e-2, "0.01"),
+        ("float16", 1.1e-2, "0.01"),
+        (None, 1e-2, ""),
+        (None, 1.1e-2, "0.01"),
+        ("float32", float("inf"), "0.0001"),
+    ],
+)
+def test_replay_of_a_whole_cache_is_re_prefill(dtype: str | None, kl: float, bound: str) -> None:
+    results = _results(settings={"model": {"qwen3_8b": {"dtype": dtype}}} if dtype else {})
+    table = recovered.methods(results.table).copy()
+    table.loc[_where(table, "replay", "suffix", "e2"), "kl"] = kl
+    check = {found.name: found for found in verify(results, table, [])}["replay = re-prefill on whole caches"]
+    told = (
+        f"qwen3_8b · erasing_niah · replay · suffix · packed, e2: KL {kl:.2g} nats a token, at most {bound} is rounding"
+    )
+    assert (check.n, check.failed) == (4, (told,) if bound else ())
+
+
+def test_replay_of_a_compact_cache_is_something_else() -> None:
+    """It recomputes what was kept after states that saw what was dropped."""
+    results = _results(cache=("bm25", "r10", "original"))
+    table = results.table.copy()
+    table["kl"] = 1.0
+    assert {check.name: check.n for check in verify(results, table, [])}["replay = re-prefill on whole caches"] == 0
+
+
+def test_a_case_that_no_arm_has_is_named_once(tmp_path: Path) -> None:
+    files = deletion_files({names: letters[:2] + "m" + letters[3:] for names, letters in NIAH.items()})
+    with pytest.raises(IncompleteError) as told:
+        write_report(on_disk(files, tmp_path), view="niah", resamples=100)
+    case = "qwen3_8b · erasing_niah · full · r10 · original, #3: no record in any arm"
+    assert f"7 of 28 answers are missing, failed or not judged: {case}. Give the run" in str(told.value)
+    stamps_there = json.loads((tmp_path / "report" / "summary.json").read_text())["stamps"]
+    assert [s for s in stamps_there if "VERIFY" in s] == [f"VERIFY FAILED, every arm has every case: {case}"]
+
+
 def test_pools_that_are_no_sums_are_found() -> None:
     def pool(right: int, em: float) -> Callable[[Rows], None]:
         def add(rows: Rows) -> None:
@@ -161,7 +214,8 @@ def test_a_report_that_fails_is_stamped_everywhere(tmp_path: Path) -> None:
         write_report(folder, view="niah", resamples=100)
     cell = "qwen3_8b · erasing_niah · full · r10 · original · sur · p02 · packed"
     lacks = f"VERIFY FAILED, every arm has every case: {cell} lacks 1 of 4 cases"
-    counts = "VERIFY FAILED, equal denominators within a data set: qwen3_8b · erasing_niah: exact match over 3, 4 cases"
+    unequal = (f"qwen3_8b · erasing_niah: {measure} over 3, 4 cases" for measure in ("exact match", "NLL", "KL"))
+    counts = f"VERIFY FAILED, equal denominators within a data set: {'; '.join(unequal)}"
     summary = json.loads((folder / "report" / "summary.json").read_text())
     assert {lacks, counts} <= set(summary["stamps"])
     outcome = {check["check"]: check["passed"] for check in summary["views"]["niah"]["verify"]}

@@ -21,13 +21,16 @@ from kvrelay.run.record import (
     digest,
     item_key,
 )
+from kvrelay.stats.arms import MEMORY
 from tests.stats.golden_study import Files
 
 JUDGE = "short-answer-0123"
 LAYERS, PREFIX = 2, 500
 KL = {"1": 0.25, "0": 0.5, "x": 1.0, "u": 0.5}
-"""Nats a token by outcome; Re-prefill's own is zero."""
+"""Nats a token by outcome; zero for Re-prefill, and for Replay, whose states are the same."""
 Arm = tuple[str, str, str]
+WHOLE = ("full", "r10", "original")
+"""Selector, retention and position of the cache that is edited."""
 NIAH: dict[Arm, str] = {
     ("shift", "0", ""): "x00x",
     ("replay", "suffix", "packed"): "1111",
@@ -63,13 +66,19 @@ def deletion_files(
     kl: Mapping[str, float] = KL,
     created: str = "2026-01-02T00:00:00+00:00",
     rows: int = 1,
+    cache: tuple[str, str, str] = WHOLE,
     **plan: Any,
 ) -> Files:
-    """Plan, records and verdicts of these arms on one data set; ``rows`` decoded together."""
+    """Plan, records and verdicts of these arms on one data set and cache; ``rows`` decoded together."""
     files, planned = Files(), []
     for (allocator, budget, executor), letters in arms.items():
-        names = {"allocator": allocator, "budget": budget, "executor": executor}
-        cell = Cell(model=model, dataset=dataset, selector="full", retention="r10", position="original", **names)
+        names = {
+            "allocator": allocator,
+            "budget": budget,
+            "executor": executor,
+            **dict(zip(MEMORY, cache, strict=True)),
+        }
+        cell = Cell(model=model, dataset=dataset, **names)
         keys = tuple(digest([cell.model_dump(), case]) for case in range(len(letters)))
         planned.append(PlannedCell(cell=cell, config_sha256=digest(cell.label), keys=keys))
         for case, letter in enumerate(letters):
@@ -142,7 +151,7 @@ def _facts(cell: Cell, case: int, letter: str, cluster: str, kl: Mapping[str, fl
         refreshed=states,
         interval_lengths=(states - 10, 10) if states > 10 else (),
         edited_sha256=digest([cell.dataset, cluster]),
-        kl=0.0 if cell.allocator == "reprefill" else kl[letter],
+        kl=0.0 if cell.allocator in ("replay", "reprefill") else kl[letter],
         token_layer_updates=LAYERS * states,
         # The last states of the suffix: the most pairs that so many can have.
         causal_pairs=states * (2 * size - states + 1) // 2,

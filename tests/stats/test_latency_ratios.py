@@ -7,7 +7,7 @@ import math
 import pytest
 
 from kvrelay.core.errors import DataError
-from kvrelay.stats.latency import paired_ratio
+from kvrelay.stats.latency import clustered_ratio, paired_ratio
 
 
 def test_medians_then_geometric_mean_with_log_t() -> None:
@@ -21,6 +21,33 @@ def test_medians_then_geometric_mean_with_log_t() -> None:
     assert found.low == pytest.approx(math.sqrt(5.0) / math.exp(12.706204736 * half), rel=1e-8)
     assert found.overhead_percent == pytest.approx(100 * (math.sqrt(5.0) - 1), rel=1e-12)
     assert found.n == 2
+
+
+def test_cases_of_one_cluster_count_once() -> None:
+    """Ratios 2 and 8 in one cluster are 4, and 1 in the other: the geometric mean is 2, not the cube root of 16.
+
+    The standard error of ln 4 and ln 1 is half their distance, ln 2, with t(1) = 12.7062047.
+    """
+    clusters = {"a1": "a", "a2": "a", "b1": "b"}
+    found = clustered_ratio({"a1": 1.0, "a2": 1.0, "b1": 3.0}, {"a1": 2.0, "a2": 8.0, "b1": 3.0}, clusters)
+    assert (found.ratio, found.n) == (pytest.approx(2.0, rel=1e-12), 2)
+    assert found.high == pytest.approx(2.0 ** (1 + 12.706204736), rel=1e-8)
+    assert found.low == pytest.approx(2.0 ** (1 - 12.706204736), rel=1e-8)
+
+
+def test_placements_of_one_question_give_no_interval() -> None:
+    """Three copies of one measurement are no three questions."""
+    found = clustered_ratio(dict.fromkeys("xyz", 4.0), dict.fromkeys("xyz", 2.0), dict.fromkeys("xyz", "q"))
+    assert (found.ratio, found.low, found.high, found.n) == (pytest.approx(0.5), None, None, 1)
+
+
+@pytest.mark.parametrize(
+    ("other", "message"),
+    [({"x": 1.0}, "1 cases were timed on one side only, first 'y'"), ({"x": 0.0, "y": 1.0}, "cluster 'q' has times")],
+)
+def test_bad_times_of_cases_are_told(other: dict[str, float], message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        clustered_ratio({"x": 1.0, "y": 1.0}, other, {"x": "q", "y": "q"})
 
 
 def test_one_question_has_no_interval() -> None:

@@ -46,15 +46,33 @@ def test_stages_total_and_both_ratios() -> None:
 
 
 def test_answers_of_a_shared_batch_are_not_timed() -> None:
+    """A row that was left over from a batch decoded alone, but beside others that did not."""
     alone = deletion_files({("reprefill", "all", ""): "11"})
     shared = deletion_files({("sur", "p05", "packed"): "11"}, rows=3, run_id="other")
-    assert list(by_allocator(table_of(together(alone, shared)))) == ["reprefill"]
     files = together(alone, shared)
+    assert recoveries(table_of(files)) == ()
     key = next(key for key, record in files.records.items() if record.cell.allocator == "sur")
     files.records[key] = files.records[key].model_copy(update={"batch_rows": 1})
-    found = by_allocator(table_of(files))["sur"]
-    assert (found.n, found.n_shared, found.n_paired) == (1, 1, 1)
-    assert found.paired is not None and found.paired.low is None
+    found = by_allocator(table_of(files))
+    assert {name: (r.n, r.n_shared, r.n_paired) for name, r in found.items()} == {
+        "reprefill": (1, 1, 1),
+        "sur": (1, 1, 1),
+    }
+    assert found["sur"].paired is not None and found["sur"].paired.low is None
+
+
+def test_the_arms_of_another_cache_do_not_untime_a_case() -> None:
+    whole = deletion_files(ARMS)
+    other = deletion_files(ARMS, cache=("bm25", "r10", "original"), rows=3)
+    found = recoveries(table_of(together(whole, other)))
+    assert [(r.cell[CELL.index("selector")], r.n, r.n_shared) for r in found] == [("full", 2, 0)] * len(ARMS)
+
+
+def test_the_interval_is_over_source_questions() -> None:
+    """Two cases of one question: their geometric mean as before, and no interval from a single cluster."""
+    found = by_allocator(table_of(deletion_files(ARMS, clusters="aa")))["sur"]
+    assert found.paired is not None and (found.n_paired, found.paired.n, found.paired.low) == (2, 1, None)
+    assert found.paired.ratio == pytest.approx(math.sqrt(5.125 / 2.125 * 9.125 / 3.125), rel=1e-12)
 
 
 def test_without_the_baseline_there_is_no_ratio() -> None:

@@ -8,11 +8,15 @@ import pandas as pd
 import pytest
 
 from kvrelay.core.errors import InvariantError
-from kvrelay.run.record import digest
-from kvrelay.stats.frame import Results, tidy
-from tests.stats.deletion_study import LAYERS, Files, deletion_files
+from kvrelay.report.recovered import methods, no_methods
+from kvrelay.run.record import digest, item_key
+from kvrelay.stats.arms import diagnostics
+from kvrelay.stats.frame import NO_ARM, Results, tidy
+from kvrelay.stats.pool import pooled, pooled_sets
+from tests.stats.deletion_study import JUDGE, LAYERS, Files, deletion_files, together
 from tests.stats.golden_study import study_files
 
+REPREFILL = ("reprefill", "all", "")
 SMALL = {("shift", "0", ""): "x0", ("sur", "p05", "packed"): "1f", ("token", "p05", "packed"): "01"}
 
 
@@ -84,6 +88,24 @@ def test_arms_of_one_deletion_share_its_receipts(field: str, value: object) -> N
     assert told.value.exit_code == 6
 
 
+@pytest.mark.parametrize("field", ["pair_key", "kept_sha256", "values_sha256"])
+def test_arms_of_one_deletion_start_from_the_same_states_under_the_same_settings(field: str) -> None:
+    """Another answer limit or number format in one arm's run is another measurement, though its tokens agree."""
+    files = deletion_files(SMALL)
+    for key, record in files.records.items():
+        if (record.cell.allocator, record.example_id) == ("token", "e1"):
+            files.records[key] = record.model_copy(update={field: "other"})
+    with pytest.raises(InvariantError, match=rf"the arms of 1 pairs .* token · p05 · packed, example e1: {field}\."):
+        joined(files)
+
+
+def test_other_caches_start_from_other_states() -> None:
+    files = together(deletion_files(SMALL), other := deletion_files(SMALL, cache=("bm25", "r10", "roperelay")))
+    for key in other.records:
+        files.records[key] = files.records[key].model_copy(update={"pair_key": "p", "kept_sha256": "k"})
+    assert len(joined(files).table) == 12
+
+
 def test_equal_budgets_ask_for_equally_many_states() -> None:
     files = deletion_files(SMALL)
     changed(files, "token", "e1", requested=49, refreshed=49)
@@ -105,6 +127,70 @@ def test_a_repair_without_its_facts_is_no_repair() -> None:
             files.records[key] = record.model_copy(update={"repair": None})
     with pytest.raises(InvariantError, match="example e1: "):
         joined(files)
+
+
+def test_a_diagnostic_is_one_whatever_it_is_called() -> None:
+    """Failed answers of the same allocator say nothing of it, and are no method's for that."""
+    files = deletion_files(SMALL | {("oracle_units", "p05", "packed"): "1f", ("oracle", "p05", "packed"): "11"})
+    changed(files, "oracle_units", "e1", diagnostic=True)
+    table = joined(files).table
+    assert diagnostics(table) == {"oracle", "oracle_units"}
+    assert set(methods(table)["allocator"]) == {"shift", "sur", "token"}
+    assert set(no_methods(table)["allocator"]) == {"oracle", "oracle_units"} and len(no_methods(table)) == 4
+
+
+def test_that_a_method_is_no_diagnostic_changes_no_hash() -> None:
+    files = deletion_files(SMALL)
+    told = joined(files).content_sha256
+    parts = []
+    for key in sorted(files.records):
+        record = files.records[key]
+        said = record.model_dump(
+            mode="json", exclude={"run_id", "worker", "timings", "peak_memory_bytes", "batch_rows", "batch_sha256"}
+        )
+        said["cell"] = {name: value for name, value in said["cell"].items() if value}
+        if said["repair"]:
+            del said["repair"]["diagnostic"]
+        else:
+            del said["repair"]
+        judged = files.verdicts.get(item_key(JUDGE, record.item_fields())) if record.status == "ok" else None
+        parts.append([said, [[JUDGE, judged.correct, judged.reason, judged.scores]] if judged else []])
+    assert told == digest(parts)
+    changed(files, "sur", "e1", diagnostic=True)
+    assert joined(files).content_sha256 != told
+
+
+def test_a_case_that_no_arm_has_is_told_from_one_that_some_arms_lack() -> None:
+    """Case 2 has no record anywhere; case 1 has one in two arms, which give it its name in the third."""
+    table = joined(deletion_files({("shift", "0", ""): "1m", ("sur", "p05", "packed"): "mm", REPREFILL: "0m"})).table
+    found = {(row["allocator"], row["example_id"]): row["reason"] for _, row in table.iterrows()}
+    assert {key: reason for key, reason in found.items() if reason} == {
+        ("sur", "e1"): "no record",
+        ("shift", "#2"): NO_ARM,
+        ("sur", "#2"): NO_ARM,
+        ("reprefill", "#2"): NO_ARM,
+    }
+
+
+def test_pools_do_not_mix_caches() -> None:
+    """BM25's cache was measured on both sets, the whole one on one of them, and SUR on BM25's of one set alone."""
+    small = {("bm25", "r10", "original"): ("hotpotqa", "musique"), ("full", "all", "original"): ("musique",)}
+    files = together(
+        *(
+            deletion_files({("shift", "0", ""): "01"}, dataset=name, cache=c)
+            for c, sets in small.items()
+            for name in sets
+        ),
+        deletion_files({("sur", "p05", "packed"): "11"}, dataset="musique", cache=("bm25", "r10", "original")),
+    )
+    table = joined(files).table
+    pool = pooled(table)
+    assert sorted(pool["example_id"]) == ["hotpotqa/e1", "hotpotqa/e2", "musique/e1", "musique/e2"]
+    assert set(pool["selector"]) == {"bm25"} and set(pool["allocator"]) == {"shift"}
+    assert pooled_sets(table) == {
+        ("qwen3_8b", "bm25", "r10", "original"): {"hotpotqa", "musique"},
+        ("qwen3_8b", "full", "all", "original"): {"musique"},
+    }
 
 
 def test_components_that_are_not_what_they_are_called_are_stamped() -> None:

@@ -21,12 +21,13 @@ CAUSAL_ROWS = 512
 """Rows that one causal call treats on a CPU, where torch writes its mask out: 512 x n, not T x T."""
 MASK_BYTES = 1 << 26
 """What all masks of a masked pass may take together; above it, they are made again for each layer."""
-PRODUCT_CHUNKS, LEVEL_KEYS = 3, 64
-"""Chunks of a pass by products: each brings its keys into a product's layout again, so fewer pay than for SDPA. And
-first keys whose largest score is a row's level: they hold the sink of attention, so it is near the row's maximum."""
 CHUNKS, CHUNK_ROWS = 8, 8
 """Most chunks, and least rows of one, of a masked pass on a CPU. For slots spread evenly, c chunks read (1 + 1/c) / 2
 of the keys; on an accelerator one call is faster than several."""
+PRODUCT_CHUNKS, PRODUCT_ROWS = 3, 24
+"""The same of a pass by products. Fewer, because each chunk brings its keys into a product's layout again."""
+LEVEL_KEYS = 64
+"""First keys whose largest score is a row's level. They hold the sink of attention: it is near the row's maximum."""
 QUERY_BLOCK, KEY_BLOCK = 32, 1024
 """Tokens a block of the blockwise kernel: scores of a block stay within a core's cache."""
 
@@ -47,10 +48,18 @@ class LastLayerWrites:
 class CausalInterval:
     """The last Q of n consecutive positions: token i of them reads keys 0 … n - Q + i (bottom-right alignment)."""
 
+    def __init__(self) -> None:
+        self.products: ProductSlots | None = None
+
     def attend(self, layer: int, query: Tensor, key: Tensor, value: Tensor, scaling: float) -> Tensor:
         n_queries, n_keys = query.shape[2], key.shape[2]
         if n_queries == 1:
             return folded_attention(query, key, value, None, scaling)
+        if _products_are_faster(query):
+            slots = range(n_keys - n_queries, n_keys)
+            if self.products is None or self.products.slots != slots:
+                self.products = ProductSlots(slots, query.shape[1] // key.shape[1])
+            return self.products.attend(layer, query, key, value, scaling)
         rows = CAUSAL_ROWS if query.device.type == "cpu" else n_queries
         parts = []
         for start in range(0, n_queries, rows):
@@ -85,7 +94,7 @@ class MaskedSlots:
         self.products = ProductSlots(slots, group)
 
     def attend(self, layer: int, query: Tensor, key: Tensor, value: Tensor, scaling: float) -> Tensor:
-        if query.device.type == "cpu" and query.dtype == torch.bfloat16:
+        if _products_are_faster(query):
             return self.products.attend(layer, query, key, value, scaling)
         parts = []
         for start, stop in self.chunks:
@@ -108,7 +117,7 @@ class MaskedSlots:
 
 
 class ProductSlots:
-    """The same for bfloat16 on a CPU, where SDPA multiplies at a fraction of the speed of a plain product.
+    """Any ascending slots in bfloat16 on a CPU, where SDPA multiplies at a fraction of the speed of a plain product.
 
     What a product rounds is a score less its row's ``level``. Softmax is the same for any level, and the error is 2^-8
     of the distance from it (2^-8 of the score, were none taken off); sums are float32, and weights are rounded to the
@@ -118,7 +127,7 @@ class ProductSlots:
     def __init__(self, slots: Sequence[int], group: int) -> None:
         self.slots = slots
         self.group = group
-        rows = min(CAUSAL_ROWS, max(CHUNK_ROWS, -(-len(slots) // PRODUCT_CHUNKS)))
+        rows = min(CAUSAL_ROWS, max(PRODUCT_ROWS, -(-len(slots) // PRODUCT_CHUNKS)))
         self.chunks = [(start, min(len(slots), start + rows)) for start in range(0, len(slots), rows)]
         self.keeps = 2 * sum((stop - start) * (slots[stop - 1] + 1) for start, stop in self.chunks) <= MASK_BYTES
         self.masks: dict[int, Tensor] = {}
@@ -128,13 +137,15 @@ class ProductSlots:
         rows = query[0].unflatten(0, (n_heads, self.group)).transpose(1, 2).flatten(1, 2)  # a token's heads together
         level = self._level(rows, key[0], scaling)
         out = torch.empty_like(rows)
-        for head in range(n_heads):
+        heads = zip(rows, key[0].transpose(1, 2), value[0], level, out, strict=True)
+        for mine, turned, values, its_level, done in heads:
             for start, stop in self.chunks:
-                end, mine = self.slots[stop - 1] + 1, slice(start * self.group, stop * self.group)
-                scores = (self._mask(start, stop) - level[head, start:stop]).flatten(0, 1)
-                scores.addmm_(rows[head, mine], key[0, head, :end].t(), alpha=scaling)
-                torch.mm(scores.softmax(-1), value[0, head, :end], out=out[head, mine])
-        return out.unflatten(1, (-1, self.group)).transpose(1, 2).reshape(query.shape)
+                end, cut = self.slots[stop - 1] + 1, slice(start * self.group, stop * self.group)
+                scores = (self._mask(start, stop) - its_level[start:stop]).flatten(0, 1)
+                scores.addmm_(mine[cut], turned[:, :end], alpha=scaling)
+                torch.mm(scores.softmax(-1), values[:end], out=done[cut])
+        tokens = out.unflatten(1, (-1, self.group)).transpose(0, 1).flatten(1, 2)  # as the next layer reads it
+        return tokens.transpose(0, 1)[None]
 
     def _level(self, rows: Tensor, key: Tensor, scaling: float) -> Tensor:
         """(H, B, G, 1): each row's largest score among the first keys, of those that all rows may read."""
@@ -234,6 +245,10 @@ def exact_scores(query: Tensor, key: Tensor) -> Tensor:
 def _folded(query: Tensor, n_heads: int) -> Tensor:
     _, n_query_heads, n_tokens, width = query.shape
     return query.reshape(1, n_heads, n_query_heads // n_heads * n_tokens, width)
+
+
+def _products_are_faster(query: Tensor) -> bool:
+    return query.device.type == "cpu" and query.dtype == torch.bfloat16
 
 
 def _chunks(n_tokens: int, device: torch.device) -> list[tuple[int, int]]:

@@ -75,8 +75,11 @@ class SlotLayer(_Layer):
         self.keys, self.values, self.slots, self.end, self.length = keys, values, slots, end, keys.shape[2]
 
     def update(self, key_states: Tensor, value_states: Tensor, *args: Any, **kwargs: Any) -> tuple[Tensor, Tensor]:
-        self.keys[:, :, self.slots] = key_states
-        self.values[:, :, self.slots] = value_states
+        for buffer, states in ((self.keys, key_states), (self.values, value_states)):
+            if isinstance(self.slots, slice):
+                buffer[:, :, self.slots] = states
+            else:
+                buffer.index_copy_(2, self.slots, states)
         return self.keys[:, :, : self.end], self.values[:, :, : self.end]
 
 

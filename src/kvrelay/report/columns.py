@@ -9,13 +9,15 @@ from itertools import groupby
 from kvrelay.report import footer
 from kvrelay.report.caveats import common
 from kvrelay.report.given import Given
-from kvrelay.report.names import ENDPOINTS, label
+from kvrelay.report.names import ENDPOINTS, label, memory
 from kvrelay.report.recovered import Row, gap
 from kvrelay.report.tables import Column
 from kvrelay.report.text import NOTHING, count, decimals_of, interval, number
+from kvrelay.stats.arms import MEMORY
 from kvrelay.stats.bootstrap import WARN_BELOW
 
 HEADS = {"em": "EM", "f1": "F1", "nll": "NLL", "kl": "KL", "leak": "Leak"}
+PLACE = ("dataset", "model", *MEMORY)
 UNITS = (
     "EM and F1: exact match and token F1 in per cent, of those that have a verdict. Leak: answers that hold the "
     "deleted value, %. NLL: of the reference, nats a token. KL: from Re-prefill over its own answer, nats a token. "
@@ -119,14 +121,25 @@ def kl_interval(row: Row) -> str:
     return interval({"metric": "kl", "difference": difference, **ends}, "low", "high").replace("+", "")
 
 
-def by_place(rows: Sequence[Row]) -> list[tuple[tuple[str, str], list[Row]]]:
-    """Rows by data set and model, in their printed order."""
-    return [(key, list(part)) for key, part in groupby(rows, key=lambda row: (row["dataset"], row["model"]))]
+Place = tuple[str, ...]
+"""What all rows of a section share: the values of `PLACE`."""
 
 
-def place(key: tuple[str, str]) -> str:
-    """A section's heading."""
-    return f"{label('dataset', key[0])}, {label('model', key[1])}"
+def place_of(row: Row) -> Place:
+    """Where a row belongs."""
+    return tuple(row[name] for name in PLACE)
+
+
+def by_place(rows: Sequence[Row]) -> list[tuple[Place, list[Row]]]:
+    """Rows by data set, model and the cache that was edited, in their printed order."""
+    return [(key, list(part)) for key, part in groupby(rows, key=place_of)]
+
+
+def place(key: Place) -> str:
+    """A section's heading; the cache is named only where it is not a whole one that stands as it stood."""
+    names = dict(zip(PLACE, key, strict=True))
+    told = (label("dataset", names["dataset"]), label("model", names["model"]), memory(names))
+    return ", ".join(part for part in told if part)
 
 
 def weak(rows: Iterable[Row]) -> str:

@@ -9,15 +9,16 @@ from typing import Any
 import pandas as pd
 
 from kvrelay.report import caveats, footer, reported
-from kvrelay.report.columns import by_place, counted, fixed, place, who
+from kvrelay.report.columns import Place, by_place, counted, fixed, place, who
 from kvrelay.report.given import Given
-from kvrelay.report.names import ENDPOINTS, cell_rank, label, rank
+from kvrelay.report.names import ENDPOINTS, cell_rank, label, memory, rank
 from kvrelay.report.recovered import Row
 from kvrelay.report.tables import Column, Section, Table
 from kvrelay.report.text import NOTHING, number, precise
 from kvrelay.stats.arms import CELL
 from kvrelay.stats.measures import RECOVERY
-from kvrelay.stats.recovery import Recovery, recoveries
+from kvrelay.stats.pool import POOL, Pooled
+from kvrelay.stats.recovery import Recovery, recoveries, with_times
 
 HEADS = dict(zip(RECOVERY, ("selection", "shift", "refresh", "question", "decoding"), strict=True))
 FIELDS = (
@@ -26,13 +27,18 @@ FIELDS = (
 )
 RATIOS = (
     "Speed over Re-prefill. Means: its mean seconds over those of the arm, as published. Paired: geometric mean of the "
-    "cases' own ratios, with the t interval of their mean logarithm. Both over the cases timed in both arms."
+    "cases' own ratios, first within a cluster (the cases of one source question), then over clusters, with the t "
+    "interval of the clusters' mean logarithms. Both over the cases timed in both arms."
+)
+UNTIMED = (
+    "No latency table: in no case did the answers of all arms decode alone, and shared times are nobody's "
+    "(key: decode_batch_rows=1)."
 )
 PAPER = "Paper: SUR, section 4.3: 1.16 to 1.43 times over its two models at 5 %, interval executor, ratio of means."
 
 
-def rows(table: pd.DataFrame, given: Given, sets: Mapping[Any, frozenset[str]]) -> list[Row]:
-    """A row for each cell with a timed case; ``sets`` are the data sets that were pooled, by model."""
+def rows(table: pd.DataFrame, given: Given, sets: Pooled) -> list[Row]:
+    """A row for each cell with a timed case; ``sets`` are the data sets that were pooled, by `POOL`'s names."""
     found = [_row(recovery, given, sets) for recovery in recoveries(table)]
     return sorted(found, key=cell_rank)
 
@@ -58,7 +64,12 @@ def tables(
     return [Table(name=name, title=title, fields=FIELDS, sections=tuple(shown), stamps=stamps, footer=foot)]
 
 
-def _row(recovery: Recovery, given: Given, sets: Mapping[Any, frozenset[str]]) -> Row:
+def untimed(table: pd.DataFrame, times: Sequence[Row]) -> tuple[str, ...]:
+    """Why there is no latency table, where answers have times but none of them counts."""
+    return (UNTIMED,) if not times and len(with_times(table)) else ()
+
+
+def _row(recovery: Recovery, given: Given, sets: Pooled) -> Row:
     names = dict(zip(CELL, recovery.cell, strict=True))
     paired = recovery.paired
     low, high = _paper(names, given, sets) or (None, None)
@@ -80,18 +91,18 @@ def _row(recovery: Recovery, given: Given, sets: Mapping[Any, frozenset[str]]) -
     return {name: precise(value) for name, value in row.items()}
 
 
-def _paper(names: Mapping[str, str], given: Given, sets: Mapping[Any, frozenset[str]]) -> tuple[float, float] | None:
+def _paper(names: Mapping[str, str], given: Given, sets: Pooled) -> tuple[float, float] | None:
     """The published range, beside the interval executor over all of the paper's data sets and nowhere else."""
-    pooled = sets.get(names["model"], frozenset())
+    pooled = sets.get(tuple(names[name] for name in POOL), frozenset())
     said = [{**names, "dataset": dataset} for dataset in pooled or {names["dataset"]}]
     changed = given.results.changed
-    if any(reported.altered(changed, one) for one in said) or "allocator.reprefill" in changed:
+    if memory(names) or any(reported.altered(changed, one) for one in said) or "allocator.reprefill" in changed:
         return None
     same = {name: names[name] for name in ("model", "allocator", "budget", "executor")}
     return reported.load().speedup(datasets=pooled, **same)
 
 
-def _overview(key: tuple[str, str], rows: Sequence[Row]) -> Section:
+def _overview(key: Place, rows: Sequence[Row]) -> Section:
     """A row an allocator and budget; the executors' seconds and ratios stand in columns of their own."""
     executors = sorted({row["executor"] for row in rows} - {""}, key=lambda name: rank("executor", name)) or [""]
     arms: dict[tuple[str, str], dict[str, Any]] = {}
@@ -111,7 +122,7 @@ def _of_executor(executor: str, rows: Sequence[Row]) -> Iterator[Column]:
         yield Column(head="Paper", text=partial(_at, executor, _published), over=over)
 
 
-def _stages(key: tuple[str, str], rows: Sequence[Row]) -> Section:
+def _stages(key: Place, rows: Sequence[Row]) -> Section:
     columns = [
         *who(rows),
         *(Column(head=head, text=fixed(stage, 3), over="Mean seconds") for stage, head in HEADS.items()),
@@ -122,7 +133,7 @@ def _stages(key: tuple[str, str], rows: Sequence[Row]) -> Section:
         Column(head="n", text=counted("n")),
     ]
     shared = sum(row["n_shared"] for row in rows)
-    note = f"{shared} answers decoded in a batch with others and are not timed." if shared else ""
+    note = f"{shared} answers are not timed, as not all arms of their case decoded alone." if shared else ""
     heading = f"{place(key)}: by stage (refresh: of Re-prefill the whole edited text)"
     return Section(heading=heading, columns=tuple(columns), rows=tuple(rows), note=note)
 

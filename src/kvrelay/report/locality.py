@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from kvrelay.report.names import ENDPOINTS, cell_rank, label, rank
+from kvrelay.report.names import ENDPOINTS, cell_rank, label, memory, rank
 from kvrelay.report.recovered import REPREFILL, Row
 from kvrelay.report.tables import Column, Section
 from kvrelay.report.text import NOTHING
@@ -54,6 +54,8 @@ def section(rows: Sequence[Row]) -> Section | None:
         for kind, head in heads.items()
         if kind != "executor" or len({row["executor"] for row in shown}) > 1
     ]
+    if any(memory(row) for row in shown):
+        columns.insert(2, Column(head="Cache", text=_cache, align="l"))
     columns += [Column(head=f"{head} target", text=_budget(name)) for name, head in (("em", "EM"), ("kl", "KL"))]
     note = (
         f"Smallest measured budget with at least {100 * EM_TARGET:.0f} % of Re-prefill's exact match, and with at most "
@@ -92,6 +94,10 @@ def _first(ladder: Sequence[Row], target: float | None, reaches: Any) -> str | N
 
 def _named(kind: str) -> Any:
     return lambda row: label(kind, row[kind])
+
+
+def _cache(row: Row) -> str:
+    return memory(row) or label("selector", "full")
 
 
 def _budget(name: str) -> Any:

@@ -9,16 +9,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from kvrelay.report.names import label, rank
+from kvrelay.report.names import label, memory, rank
 from kvrelay.report.plots import Panel, Series, figure
 from kvrelay.report.tables import Column, Section, Table
 from kvrelay.report.text import number, precise
 from kvrelay.run.record import RunRecord
+from kvrelay.stats.arms import MEMORY
 
 NAME = "mixed"
-ARM = ("dataset", "model", "allocator", "budget", "executor")
+ARM = ("dataset", "model", *MEMORY, "allocator", "budget", "executor")
 VALUES = ("stale_key_deviation", "key_deviation", "stale_value_deviation", "value_deviation", "stale_mass")
-FIELDS = (*ARM, "layer", *VALUES, "n")
 HEADS = {
     "stale_key_deviation": "Keys, stale",
     "key_deviation": "Keys, refreshed",
@@ -43,9 +43,9 @@ def files(records: Iterable[RunRecord]) -> dict[str, bytes | str]:
         return {}
     arms = list(dict.fromkeys(tuple(row[name] for name in ARM) for row in rows))
     means = [_mean(arm, [row for row in rows if tuple(row[name] for name in ARM) == arm]) for arm in arms]
-    section = Section(heading="Mean over layers", columns=tuple(_columns()), rows=tuple(means))
+    section = Section(heading="Mean over layers", columns=tuple(_columns(means)), rows=tuple(means))
     title = "Inside repaired caches"
-    table = Table(name=NAME, title=title, fields=FIELDS, sections=(section,), footer=TOLD, data=tuple(rows))
+    table = Table(name=NAME, title=title, fields=_fields(rows), sections=(section,), footer=TOLD, data=tuple(rows))
     return {**table.files(), **_figure(arms, rows)}
 
 
@@ -73,9 +73,18 @@ def _average(values: Sequence[float | None]) -> float | None:
     return precise(sum(known) / len(known)) if known else None
 
 
-def _columns() -> list[Column]:
+def _fields(rows: Sequence[Row]) -> tuple[str, ...]:
+    """The CSV's columns; which cache was edited only where it is not a whole one in every row."""
+    told = any(memory(row) for row in rows)
+    return (*(name for name in ARM if told or name not in MEMORY), "layer", *VALUES, "n")
+
+
+def _columns(rows: Sequence[Row]) -> list[Column]:
     heads = {"dataset": "Data set", "model": "Model", "allocator": "Allocator", "budget": "Budget"}
-    named = [Column(head=heads.get(n, "Executor"), text=partial(_label, n), align="l") for n in ARM]
+    shown = [name for name in ARM if name not in MEMORY]
+    named = [Column(head=heads.get(n, "Executor"), text=partial(_label, n), align="l") for n in shown]
+    if any(memory(row) for row in rows):
+        named.insert(2, Column(head="Cache", text=_cache, align="l"))
     values = [Column(head=head, text=partial(_number, name)) for name, head in HEADS.items()]
     return [*named, *values, Column(head="n", text=lambda row: str(row["n"]))]
 
@@ -84,8 +93,20 @@ def _label(name: str, row: Row) -> str:
     return label(name, row[name])
 
 
+def _cache(row: Row) -> str:
+    return memory(row) or label("selector", "full")
+
+
 def _number(name: str, row: Row) -> str:
     return number(row[name], decimals=4)
+
+
+def _series_name(arm: tuple[str, ...], arms: Sequence[tuple[str, ...]]) -> str:
+    """Allocator and budget, then what else tells this arm from the others."""
+    names = dict(zip(ARM, arm, strict=True))
+    differ = {name for name, values in zip(ARM, zip(*arms, strict=True), strict=True) if len(set(values) - {""}) > 1}
+    kinds = ["allocator", "budget", *(name for name in ("executor", "dataset", "model") if name in differ)]
+    return ", ".join(part for part in (*(label(kind, names[kind]) for kind in kinds), memory(names)) if part)
 
 
 def _figure(arms: Sequence[tuple[str, ...]], rows: Sequence[Row]) -> dict[str, bytes]:
@@ -94,7 +115,7 @@ def _figure(arms: Sequence[tuple[str, ...]], rows: Sequence[Row]) -> dict[str, b
         series = []
         for arm in arms:
             mine = [row for row in rows if tuple(row[name] for name in ARM) == arm and row[value] is not None]
-            name = ", ".join(label(kind, part) for kind, part in zip(ARM[2:4], arm[2:4], strict=True))
+            name = _series_name(arm, arms)
             series.append(Series(name=name, points=tuple((float(row["layer"]), row[value]) for row in mine)))
         panels.append(Panel(title="", x="layer", y=axis, series=tuple(series)))
-    return figure("mixed_layers", panels, rows, FIELDS, " ".join(TOLD))
+    return figure("mixed_layers", panels, rows, _fields(rows), " ".join(TOLD))

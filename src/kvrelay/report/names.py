@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from kvrelay.stats.arms import CELL
+from kvrelay.stats import arms
+from kvrelay.stats.arms import CELL, MEMORY
 from kvrelay.stats.compare import METRICS, REPAIR_METRICS
 from kvrelay.stats.pool import POOLED
 
@@ -129,6 +130,7 @@ _KINDS: Mapping[str, Mapping[str, str]] = {
     "metric": _METRIC_ORDER,
 }
 _BUDGET = re.compile(r"([pt])(\d+)")
+_RETENTION = re.compile(r"([rb])(\d+)")
 
 
 def label(kind: str, name: str) -> str:
@@ -153,9 +155,25 @@ def rank(kind: str, name: str) -> tuple[int, int, str]:
 
 
 def cell_rank(row: Mapping[str, str]) -> tuple[tuple[int, int, str], ...]:
-    """Sort key of a repair's row: data set, model, allocator, budget, executor, then what else names its cell."""
-    first = ("dataset", "model", "allocator", "budget", "executor")
+    """Sort key of a repair's row: data set, model, the cache that was edited, allocator, budget, executor."""
+    first = ("dataset", "model", *MEMORY, "allocator", "budget", "executor")
     return tuple(rank(kind, row[kind]) for kind in (*first, *(name for name in CELL if name not in first)))
+
+
+def memory(row: Mapping[str, str]) -> str:
+    """The cache that was edited, in words: ``BM25 10 %, RoPERelay``; empty for a whole one that stands as it stood."""
+    told = arms.memory(row)
+    kept = [label("selector", told["selector"])] if "selector" in told else []
+    kept += [_retention(told["retention"])] if "retention" in told else []
+    moved = [label("position", told["position"])] if "position" in told else []
+    return ", ".join([*([" ".join(kept)] if kept else []), *moved])
+
+
+def _retention(name: str) -> str:
+    found = _RETENTION.fullmatch(name)
+    if found is None:
+        return name
+    return f"{int(found[2])} {'%' if found[1] == 'r' else 'states'}"
 
 
 def _budget(name: str) -> str:

@@ -12,9 +12,9 @@ import pandas as pd
 
 from kvrelay.report import reported
 from kvrelay.report.given import Given
-from kvrelay.report.names import cell_rank
+from kvrelay.report.names import cell_rank, memory
 from kvrelay.report.text import precise
-from kvrelay.stats.arms import AT_EQUAL_BUDGET, CELL, DIAGNOSTICS, REPAIR, group_of, partner, split
+from kvrelay.stats.arms import AT_EQUAL_BUDGET, CELL, REPAIR, diagnostics, group_of, partner, split
 from kvrelay.stats.bootstrap import estimate
 from kvrelay.stats.compare import REPAIR_METRICS, CellSummary, Comparison, compare, summarise_cells
 from kvrelay.stats.recovery import shares_of_replay
@@ -33,7 +33,12 @@ COSTS = ("refreshed", "n_suffix", "n_intervals", "refreshed_percent", "updates_p
 
 def methods(table: pd.DataFrame) -> pd.DataFrame:
     """Rows of repairs that a table may show as methods: no diagnostic, and nothing that repairs nothing."""
-    return table[(table["allocator"] != "") & ~table["allocator"].isin(DIAGNOSTICS)]
+    return table[(table["allocator"] != "") & ~table["allocator"].isin(diagnostics(table))]
+
+
+def no_methods(table: pd.DataFrame) -> pd.DataFrame:
+    """Rows of diagnostics."""
+    return table[table["allocator"].isin(diagnostics(table))]
 
 
 def against(given: Given) -> tuple[str, ...]:
@@ -125,6 +130,7 @@ def _values(summary: CellSummary, part: pd.DataFrame) -> dict[str, Any]:
         **{name: summary.means[name] for name in SHOWN},
         "n_em": n_em,
         "right": round(float(part["em"].dropna().sum())) if n_em else None,
+        "n_nll": summary.counted["nll"],
         "n_kl": summary.counted["kl"],
         "n_leak": summary.counted["leak"],
         "answer_tokens": summary.answer_tokens,
@@ -184,11 +190,12 @@ def _gap(c: Comparison | None, base: str, metric: str) -> dict[str, Any]:
 
 
 def _paper(row: Row, given: Given, datasets: frozenset[str]) -> dict[str, Any]:
-    """Published numbers of the same model, data, allocator and budget; none where a name says not what it should."""
+    """Published numbers of the same model, data, allocator and budget, which are of whole caches; none where a name
+    says not what it should."""
     numbers, changed = reported.load(), given.results.changed
     sets = datasets or frozenset([row["dataset"]])
     names = {name: row[name] for name in CELL}
-    if any(reported.altered(changed, names | {"dataset": name}) for name in sets):
+    if memory(row) or any(reported.altered(changed, names | {"dataset": name}) for name in sets):
         return dict.fromkeys(PAPER)
     same = {"model": row["model"], "allocator": row["allocator"], "budget": row["budget"]}
     qa = dict(numbers.natural_qa(datasets=sets, **same))

@@ -13,7 +13,7 @@ from kvrelay.report.given import Given, Layout
 from kvrelay.report.rows import ALONE, Row
 from kvrelay.report.study import Study
 from kvrelay.report.text import precise
-from kvrelay.stats.arms import CELL, REPAIR
+from kvrelay.stats.arms import CELL, REPAIR, group_of
 from kvrelay.stats.compare import CellSummary
 from kvrelay.stats.frame import GROUP, Results
 from kvrelay.stats.measures import STAGES, TIMES
@@ -123,15 +123,23 @@ def cell_names(row: Mapping[str, Any] | pd.Series) -> dict[str, str]:
 def _timings(results: Results) -> dict[str, Any]:
     """What the machine and the order of work decide: medians by stage in seconds, peak memory, shared batches."""
     table = results.table
-    answered = table[table["batch"] != ""]
-    pairs = answered.groupby([*GROUP, "example_id"])["batch"].agg(["size", "nunique"])
-    pairs = pairs[pairs["size"] > 1]
+    pairs = _batches(table)
     cells = [rows for _, rows in table.groupby(CELL, sort=True) if rows[STAGES[0]].notna().any()]
     return {
         "cells": [_times(rows) for rows in cells],
         "pairs": len(pairs),
         "pairs_decoded_apart": int((pairs["nunique"] > 1).sum()),
     }
+
+
+def _batches(table: pd.DataFrame) -> pd.DataFrame:
+    """How many answers there are to an example that stand beside each other, and in how many kinds of batch."""
+    answered = table[(table["batch"] != "") & ~table["status"].isin(["missing", "failed"])]
+    repairs = answered["allocator"] != ""
+    kinds = ((answered[~repairs], GROUP), (answered[repairs], group_of(REPAIR)))
+    found = [rows.groupby([*names, "example_id"])["batch"].agg(["size", "nunique"]) for rows, names in kinds]
+    pairs = pd.concat([one.reset_index(drop=True) for one in found])
+    return pairs[pairs["size"] > 1]
 
 
 def _times(rows: pd.DataFrame) -> dict[str, Any]:

@@ -12,6 +12,7 @@ import pandas as pd
 from kvrelay.report import caveats, kinds, locality, recovered, verify
 from kvrelay.report.columns import (
     MOVES,
+    Place,
     below,
     by_place,
     compared,
@@ -33,7 +34,7 @@ from kvrelay.report.names import ENDPOINTS, label, rank
 from kvrelay.report.plots import Panel, Series, figure
 from kvrelay.report.recovered import SHOWN, Row
 from kvrelay.report.tables import Column, Section, Table
-from kvrelay.stats.arms import CELL, DIAGNOSTICS
+from kvrelay.stats.arms import CELL
 
 REFERENCE = "sur"
 """The allocator that others are set beside at equal budget."""
@@ -70,7 +71,7 @@ def render(sweep: Sweep, given: Given) -> Layout:
     tables = [_main(sweep.name, heading, given, rows, others, made)]
     if lengths:
         tables.append(kinds.table(f"{sweep.name}_lengths", f"{heading}, by kind of case", lengths, made))
-    oracle = recovered.rows(scope[scope["allocator"].isin(DIAGNOSTICS)], given)
+    oracle = recovered.rows(recovered.no_methods(scope), given)
     if oracle:
         tables.append(diagnostics_table(f"{sweep.name}_diagnostics", heading, given, oracle, stamps))
     told = [*stamps, *foot]
@@ -103,7 +104,7 @@ def _main(
     return Table(name=name, title=heading, fields=recovered.fields(given), sections=tuple(sections), **made)
 
 
-def _pivots(key: tuple[str, str], rows: Sequence[Row]) -> list[Section]:
+def _pivots(key: Place, rows: Sequence[Row]) -> list[Section]:
     """A row an allocator, budgets beside each other: exact match with the leak rate, then KL."""
     ends = [row for row in rows if row["allocator"] in ENDPOINTS]
     others = [row for row in rows if row["allocator"] not in ENDPOINTS]
@@ -157,7 +158,7 @@ def _label(kind: str, row: Row) -> str:
     return label(kind, row[kind])
 
 
-def beside_section(key: tuple[str, str], rows: Sequence[Row]) -> Section:
+def beside_section(key: Place, rows: Sequence[Row]) -> Section:
     columns = [*who(rows)]
     for metric in measured(rows, ("em", "kl")):
         columns += differences(REFERENCE, metric, f"minus {label('allocator', REFERENCE)}")
@@ -166,7 +167,7 @@ def beside_section(key: tuple[str, str], rows: Sequence[Row]) -> Section:
     return Section(heading=heading, columns=tuple(columns), rows=tuple(rows), repeats=True)
 
 
-def cells(key: tuple[str, str], rows: Sequence[Row], given: Given, metrics: Sequence[str]) -> list[Section]:
+def cells(key: Place, rows: Sequence[Row], given: Given, metrics: Sequence[str]) -> list[Section]:
     """Every cell: its measures and costs, then its differences in each of ``metrics``. Their rows are the CSV's."""
     columns = [*who(rows), *(value(metric) for metric in measured(rows, SHOWN))]
     if measured(rows, ("kl",)):

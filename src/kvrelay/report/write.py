@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pandas as pd
+
 from kvrelay.core.errors import AssetError, ConfigError, IncompleteError
 from kvrelay.report import mixed
 from kvrelay.report.given import Given
@@ -11,8 +13,8 @@ from kvrelay.report.sources import commits, input_files
 from kvrelay.report.summary import as_json, kept_parts, summary
 from kvrelay.report.views import DEFAULT, View, find
 from kvrelay.run.store import read_plans, read_records, read_verdicts, write_atomic
-from kvrelay.stats.arms import DIAGNOSTICS
-from kvrelay.stats.frame import Results, cell_label, tidy
+from kvrelay.stats.arms import REPAIR, diagnostics
+from kvrelay.stats.frame import NO_ARM, Results, cell_label, tidy
 
 SHOWN = 5
 
@@ -59,7 +61,13 @@ def write_report(
 def _check_baseline(results: Results, view: View, baseline: str) -> None:
     """One arm alone is compared with nothing; several without the one to compare with are a typing error."""
     kind, repaired = view.ARMS[0], results.table["allocator"] != ""
-    known = sorted(set(results.table.loc[repaired if "allocator" in view.ARMS else ~repaired, kind]) - DIAGNOSTICS)
+    there = set(results.table.loc[repaired if "allocator" in view.ARMS else ~repaired, kind])
+    known = sorted(there - (beside := diagnostics(results.table)))
+    if there and not known:
+        raise ConfigError(
+            f"report: only diagnostics were run ({', '.join(sorted(there & beside))}), which no table shows as a "
+            f"method; run at least one method beside them, {view.BASELINE} first of all (key: allocator)"
+        )
     if not known:
         raise ConfigError(
             f"report: this experiment has no answers for the view {view.MAIN}, which compares {kind}s; choose another "
@@ -84,16 +92,20 @@ def _files(view: str, given: Given, sources: dict[str, str], folder: Path) -> di
     return {"sources.json": as_json(sources), **made, "summary.json": told, **main}
 
 
+def _named(row: pd.Series) -> str:
+    """An answer that is not there; a case that no arm has once for all of them."""
+    if row["reason"] == NO_ARM:
+        return f"{cell_label({**row, **dict.fromkeys(REPAIR, '')})}, {row['example_id']}: {NO_ARM}"
+    return f"{cell_label(row)}, {row['example_id']}: {row['status']} ({row['reason']})"
+
+
 def _raise_if_incomplete(results: Results, main: Path) -> None:
     rows = results.incomplete
     if not len(rows):
         return
-    named = [
-        f"{cell_label(row)}, {row['example_id']}: {row['status']} ({row['reason']})"
-        for _, row in rows.head(SHOWN).iterrows()
-    ]
-    more = f"; and {len(rows) - SHOWN} more, under `failed` in summary.json" if len(rows) > SHOWN else ""
+    named = list(dict.fromkeys(_named(row) for _, row in rows.iterrows()))
+    more = f"; and {len(named) - SHOWN} more, under `failed` in summary.json" if len(named) > SHOWN else ""
     raise IncompleteError(
         f"report {main} is written, but {len(rows)} of {len(results.table)} answers are missing, failed or not judged: "
-        f"{'; '.join(named)}{more}. Give the run and judge commands again; what is done is not repeated"
+        f"{'; '.join(named[:SHOWN])}{more}. Give the run and judge commands again; what is done is not repeated"
     )

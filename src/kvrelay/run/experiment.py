@@ -102,7 +102,7 @@ class Experiment:
         plan = RunPlan(
             experiment=self.settings.name,
             run_id=run_id,
-            created=datetime.now(UTC).isoformat(timespec="seconds"),
+            created=datetime.now(UTC).isoformat(timespec="microseconds"),
             cells=tuple(cell for stage in stages for cell in planned_cells(stage.work, stage.cells)),
             judges=self.judges,
             stamps=tuple(self._stamps()),

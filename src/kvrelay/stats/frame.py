@@ -10,7 +10,7 @@ import pandas as pd
 
 from kvrelay.core.errors import DataError
 from kvrelay.run.record import Cell, RunPlan, RunRecord, Verdict, digest, item_key
-from kvrelay.stats.arms import CELL, POSITION, REPAIR, group_of
+from kvrelay.stats.arms import CELL, POSITION, REPAIR, group_of, split
 from kvrelay.stats.measures import NUMBERS, OUTCOMES, measures, outcome
 from kvrelay.stats.plans import Plans, merge, name_examples
 from kvrelay.stats.receipts import check_pairs
@@ -161,11 +161,10 @@ def _typed(rows: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
 
 def _unseen(table: pd.DataFrame) -> pd.DataFrame:
     """Say of a deletion's case that no arm has a record of it; it has a number alone, as nothing tells its name."""
-    repairs = table["allocator"] != ""
-    nowhere = (table["status"] == "missing") & (table["cluster"] == "") & repairs
-    everywhere = nowhere.groupby([table[name] for name in [*group_of(REPAIR), "example_id"]]).transform("sum")
-    arms = table.groupby(group_of(REPAIR))["example_id"].transform(lambda ids: ids.value_counts().max())
-    table.loc[nowhere & (everywhere == arms), "reason"] = NO_ARM
+    for group in split(table[table["allocator"] != ""], group_of(REPAIR)).values():
+        nameless = group[(group["status"] == "missing") & (group["cluster"] == "")]
+        lacking = nameless["example_id"].map(nameless["example_id"].value_counts())
+        table.loc[lacking.index[lacking == len(split(group, REPAIR))], "reason"] = NO_ARM
     return table
 
 

@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import pandas as pd
 
-from kvrelay.stats.arms import MEMORY, REPAIR
+from kvrelay.stats.arms import MEMORY, REPAIR, split
 
 POOLED = "pooled"
 POOL = ["model", *MEMORY]
 """The names that all rows of a pool share."""
+
+
+Pooled = Mapping[tuple[str, ...], frozenset[str]]
+"""The data sets of each pool, by the values of `POOL`."""
+
+
+def pooled_sets(table: pd.DataFrame) -> dict[tuple[str, ...], frozenset[str]]:
+    """The data sets there are at each of `POOL`'s names."""
+    return {names: frozenset(part["dataset"]) for names, part in split(table, POOL).items()}
 
 
 def pooled(table: pd.DataFrame) -> pd.DataFrame:

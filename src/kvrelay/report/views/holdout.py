@@ -8,9 +8,21 @@ from typing import Any
 import pandas as pd
 
 from kvrelay.report import recovered, reported, verify
-from kvrelay.report.columns import MOVES, below, by_place, counted, differences, fixed, measured, moves, place, plain
+from kvrelay.report.columns import (
+    MOVES,
+    PLACE,
+    below,
+    by_place,
+    counted,
+    differences,
+    fixed,
+    measured,
+    moves,
+    place,
+    plain,
+)
 from kvrelay.report.given import Given, Layout
-from kvrelay.report.names import kind_label, kind_size, label, rank
+from kvrelay.report.names import kind_label, kind_size, label, memory, rank
 from kvrelay.report.plots import Panel, Series, figure
 from kvrelay.report.recovered import Row
 from kvrelay.report.tables import Column, Section, Table
@@ -59,13 +71,13 @@ def _rows(table: pd.DataFrame, given: Given) -> list[Row]:
             if kind == ALL:
                 found[-1]["paper"] = _paper(row, given)
     order = [kind for kind, _ in parts]
-    names = ("dataset", "model", "budget", "executor")
+    names = (*PLACE, "budget", "executor")
     return sorted(found, key=lambda r: (*(rank(n, r[n]) for n in names), order.index(r["question_type"])))
 
 
 def _paper(row: Row, given: Given) -> float | None:
     names = {name: row[name] for name in CELL}
-    if reported.altered(given.results.changed, names) or f"allocator.{TOKENS}" in given.results.changed:
+    if memory(row) or reported.altered(given.results.changed, names) or f"allocator.{TOKENS}" in given.results.changed:
         return None
     return reported.load().holdout(model=row["model"], dataset=row["dataset"], budget=row["budget"])
 

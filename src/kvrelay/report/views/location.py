@@ -2,16 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any
 
 import pandas as pd
 
 from kvrelay.report import caveats, recovered, reported, verify
-from kvrelay.report.columns import below, by_place, counted, measured, place, several, value, who
+from kvrelay.report.columns import (
+    PLACE,
+    Place,
+    below,
+    by_place,
+    counted,
+    measured,
+    place,
+    place_of,
+    several,
+    value,
+    who,
+)
 from kvrelay.report.given import Given, Layout
-from kvrelay.report.names import cell_rank, label
+from kvrelay.report.names import cell_rank, label, memory
 from kvrelay.report.plots import Panel, Series, figure
 from kvrelay.report.recovered import Row
 from kvrelay.report.tables import Column, Section, Table
@@ -19,7 +31,7 @@ from kvrelay.report.text import decimals_of, interval, number, precise
 from kvrelay.stats.arms import CELL, REPAIR, group_of, partner, split
 from kvrelay.stats.compare import REPAIR_METRICS
 from kvrelay.stats.contrast import SIDES, TAILS, Contrast, contrasts
-from kvrelay.stats.pool import POOLED, pooled
+from kvrelay.stats.pool import POOL, POOLED, Pooled, pooled, pooled_sets
 
 MAIN = "location"
 BASELINE = "shift"
@@ -41,7 +53,7 @@ ESTIMAND = (
 def render(given: Given) -> Layout:
     """Contrasts of every arm with intervals, cells by kind of case, and the side contrasts as a figure."""
     table = recovered.methods(given.results.table)
-    sets = {str(model): frozenset(part["dataset"]) for model, part in table.groupby("model")}
+    sets = pooled_sets(table)
     rows = [row for part in (pooled(table), table) for row in _contrasts(part, given, sets)]
     kinds = [
         {**row, "question_type": kind}
@@ -71,7 +83,7 @@ def _kind_rank(kind: str) -> tuple[int, str]:
     return (listed.index(kind) if kind in listed else len(listed), kind)
 
 
-def _contrasts(table: pd.DataFrame, given: Given, sets: Mapping[str, frozenset[str]]) -> Iterator[Row]:
+def _contrasts(table: pd.DataFrame, given: Given, sets: Pooled) -> Iterator[Row]:
     found: list[dict[str, Any]] = []
     for names, group in split(table, group_of(REPAIR)).items():
         arms = split(group, REPAIR)
@@ -85,7 +97,8 @@ def _contrasts(table: pd.DataFrame, given: Given, sets: Mapping[str, frozenset[s
                 for contrast in contrasts(rows, arms[base], metric, **drawn):
                     found.append(cell | {"metric": metric.name, "unit": metric.unit} | _estimate(contrast))
     for row in sorted(found, key=lambda row: (MEASURES.index(row["metric"]), cell_rank(row))):
-        yield {name: precise(value) for name, value in (row | _paper(row, given, sets[row["model"]])).items()}
+        paper = _paper(row, given, sets[tuple(row[name] for name in POOL)])
+        yield {name: precise(value) for name, value in (row | paper).items()}
 
 
 def _estimate(contrast: Contrast) -> dict[str, Any]:
@@ -105,7 +118,7 @@ def _paper(row: Row, given: Given, sets: frozenset[str]) -> dict[str, float | No
     shown = sets if row["dataset"] == POOLED else {row["dataset"]}
     said = [{**{name: row[name] for name in CELL}, "dataset": dataset} for dataset in shown]
     changed = f"allocator.{given.baseline}" in given.results.changed
-    changed = changed or any(reported.altered(given.results.changed, one) for one in said)
+    changed = changed or bool(memory(row)) or any(reported.altered(given.results.changed, one) for one in said)
     if changed or (row["metric"], row["contrast"], given.baseline) != ("nll", "side, both tails", "shift"):
         return blank
     same = {name: row[name] for name in ("model", "dataset", "allocator")}
@@ -162,7 +175,7 @@ def _published(row: Row) -> str:
     return f"{point} [{', '.join(number(row[f'paper_{end}'], decimals=3, signed=True) for end in ('low', 'high'))}]"
 
 
-def _cells(key: tuple[str, str], rows: Sequence[Row]) -> Section:
+def _cells(key: Place, rows: Sequence[Row]) -> Section:
     kind = Column(head="Evidence and tail", text=lambda row: row["question_type"], align="l")
     values = [value(metric) for metric in measured(rows, ("nll", "em", "f1", "kl"))]
     columns = (*who(rows), kind, *values, Column(head="n", text=counted("n_em")))
@@ -182,20 +195,21 @@ def _figure(rows: Sequence[Row], given: Given, told: Sequence[str]) -> dict[str,
 
 
 def _panel(rows: Sequence[Row], title: str, unit: str) -> Panel:
-    lines = list(dict.fromkeys((row["dataset"], row["model"], row["contrast"]) for row in rows))
+    lines = list(dict.fromkeys((place_of(row), row["contrast"]) for row in rows))
     models = several(rows, "model")
     ticks = []
-    for at, (dataset, model, contrast) in enumerate(lines):
-        place_of = f"{label('dataset', dataset)}{', ' + label('model', model) if models else ''}"
-        ticks.append((float(at), f"{place_of}, {contrast.partition(', ')[2]}"))
+    for at, (key, contrast) in enumerate(lines):
+        names = dict(zip(PLACE, key, strict=True))
+        told = (label("dataset", names["dataset"]), label("model", names["model"]) if models else "", memory(names))
+        ticks.append((float(at), ", ".join([*filter(None, told), contrast.partition(", ")[2]])))
     arms = list(dict.fromkeys((row["allocator"], row["executor"]) for row in rows))
-    named = several(rows, "executor")
+    executors = several(rows, "executor")
     series = []
     for i, (allocator, executor) in enumerate(arms):
         part = [row for row in rows if (row["allocator"], row["executor"]) == (allocator, executor)]
         aside = 0.5 * (i - (len(arms) - 1) / 2) / max(1, len(arms))
-        heights = [lines.index((row["dataset"], row["model"], row["contrast"])) + aside for row in part]
-        name = label("allocator", allocator) + (f", {label('executor', executor)}" if named and executor else "")
+        heights = [lines.index((place_of(row), row["contrast"])) + aside for row in part]
+        name = label("allocator", allocator) + (f", {label('executor', executor)}" if executors and executor else "")
         points = tuple((row["difference"], height) for row, height in zip(part, heights, strict=True))
         bars = tuple(None if row["low"] is None else (row["low"], row["high"]) for row in part)
         series.append(Series(name=name, points=points, bars=bars, joined=False))

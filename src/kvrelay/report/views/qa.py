@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 import pandas as pd
 
@@ -16,8 +15,8 @@ from kvrelay.report.plots import Panel, Series, figure
 from kvrelay.report.recovered import Row
 from kvrelay.report.sweep import beside_section, cells, diagnostics_table
 from kvrelay.report.tables import Column, Section, Table
-from kvrelay.stats.arms import CELL, DIAGNOSTICS, REPAIR, split
-from kvrelay.stats.pool import POOLED, pooled
+from kvrelay.stats.arms import CELL, REPAIR, memory, split
+from kvrelay.stats.pool import POOL, POOLED, Pooled, pooled, pooled_sets
 
 MAIN = "qa"
 BASELINE = "shift"
@@ -32,14 +31,15 @@ def render(given: Given) -> Layout:
     scope = given.results.table[given.results.table["allocator"] != ""]
     table = recovered.methods(scope)
     pool = pooled(table)
-    sets = {model: frozenset(part["dataset"]) for model, part in table.groupby("model")}
+    sets = pooled_sets(table)
     rows = [*_pooled_rows(pool, sets, given), *recovered.rows(table, given)]
     others = [*recovered.beside(pool, given, "sur"), *recovered.beside(table, given, "sur")]
     times = [*latency.rows(pool, given, sets), *latency.rows(table, given, {})]
     checks = verify.verify(given.results, table, rows, compared=others, placements=True)
     stamps = (*given.results.stamps, *verify.stamps(checks), *_unpooled(table, pool))
     papers = [PAPER] if any(row["paper_minus_reprefill"] is not None for row in rows) else []
-    foot = below(given, rows, MOVES, caveats.NO_LIKELIHOOD, papers=papers)
+    untold = latency.untimed(table, times)
+    foot = below(given, rows, MOVES, caveats.NO_LIKELIHOOD, *untold, papers=papers)
     heading = f"{TITLE}: experiment {given.results.experiment}"
     sections: list[Section] = []
     for key, part in by_place(rows):
@@ -50,7 +50,7 @@ def render(given: Given) -> Layout:
     main = Table(
         name=MAIN, title=heading, fields=recovered.fields(given), sections=tuple(sections), stamps=stamps, footer=foot
     )
-    oracle = recovered.rows(scope[scope["allocator"].isin(DIAGNOSTICS)], given)
+    oracle = recovered.rows(recovered.no_methods(scope), given)
     tables = [main, *latency.tables(f"{MAIN}_latency", times, rows, given, stamps)]
     tables += [diagnostics_table(f"{MAIN}_diagnostics", heading, given, oracle, stamps)] if oracle else []
     told = {
@@ -64,21 +64,23 @@ def render(given: Given) -> Layout:
     return Layout(tables=tuple(tables), figures=_figure(rows, times, given, [*stamps, *foot]), part=told, stamps=stamps)
 
 
-def _pooled_rows(pool: pd.DataFrame, sets: dict[Any, frozenset[str]], given: Given) -> list[Row]:
+def _pooled_rows(pool: pd.DataFrame, sets: Pooled, given: Given) -> list[Row]:
     found: list[Row] = []
-    for model, part in pool.groupby("model", sort=True):
-        found += recovered.rows(part, given, sets[model])
+    for names, part in split(pool, POOL).items():
+        found += recovered.rows(part, given, sets[names])
     return sorted(found, key=cell_rank)
 
 
 def _unpooled(table: pd.DataFrame, pool: pd.DataFrame) -> list[str]:
     """Arms of models with a pool that are not in it, because a data set lacks them."""
-    arm = ("model", *REPAIR)
-    pools = set(pool["model"])
-    left = [names for names in split(table, arm) if names[0] in pools and names not in split(pool, arm)]
+    arm = (*POOL, *REPAIR)
+    pools, there = split(pool, POOL), split(pool, arm)
+    left = [names for names in split(table, arm) if names[: len(POOL)] in pools and names not in there]
     if not left:
         return []
-    return [f"Not pooled, as a data set lacks them: {'; '.join(' · '.join(filter(None, names)) for names in left)}"]
+    told = (dict(zip(arm, names, strict=True)) for names in left)
+    shown = [" · ".join(filter(None, (n["model"], *memory(n).values(), *(n[kind] for kind in REPAIR)))) for n in told]
+    return [f"Not pooled, as a data set lacks them: {'; '.join(shown)}"]
 
 
 def _with_paper(section: Section, rows: Sequence[Row]) -> Section:
@@ -99,11 +101,12 @@ def _with_paper(section: Section, rows: Sequence[Row]) -> Section:
 def _figure(rows: Sequence[Row], times: Sequence[Row], given: Given, told: Sequence[str]) -> dict[str, bytes]:
     """Exact match against mean post-edit latency: over all data sets where several were measured."""
     seconds = {tuple(row[name] for name in CELL): row["total_s"] for row in times}
-    whole = {row["model"] for row in rows if row["dataset"] == POOLED}
+    whole = {tuple(row[name] for name in POOL) for row in rows if row["dataset"] == POOLED}
     points = []
     for row in rows:
         taken = seconds.get(tuple(row[name] for name in CELL))
-        if taken is not None and (row["dataset"] == POOLED or row["model"] not in whole):
+        alone = tuple(row[name] for name in POOL) not in whole
+        if taken is not None and (row["dataset"] == POOLED or alone):
             points.append({**{name: row[name] for name in CELL}, "total_s": taken, "em": row["em"], "kl": row["kl"]})
     panels = [
         Panel(title=place(key), x="Mean post-edit latency, s", y=head, series=tuple(_clouds(part, metric)))

@@ -77,9 +77,9 @@ def test_budgets_stand_beside_each_other_with_the_leak_and_the_paper(niah: Path)
     assert (token["2 % Leak"], token["Paper EM 2 %"], token["Paper EM 5 %"]) == ("25.0", "7.3", "–")
     ends = grid(niah / "niah.md", "Erasing-NIAH, Qwen3-8B: endpoints")
     assert [(row["Allocator"], row["EM"], row["KL"], row["Leak"]) for row in ends] == [
-        ("Shift", "0.0", "0.750", "50.0"),
-        ("Replay", "100.0", "0.000", "0.0"),
-        ("Re-prefill", "100.0", "0.000", "0.0"),
+        ("Shift", "0.0", "0.7500", "50.0"),
+        ("Replay", "100.0", "0.0000", "0.0"),
+        ("Re-prefill", "100.0", "0.0000", "0.0"),
     ]
 
 

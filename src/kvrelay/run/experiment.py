@@ -130,9 +130,7 @@ class Experiment:
         skipped = sum(records[key].status == "ok" for key in expected & records.keys())
         say(f"{self.folder}: {len(expected)} answers planned, {skipped} there already, {left} questions to work on")
         if self.settings.mixed_cache and skipped:
-            say(
-                "mixed_cache looks inside caches that are refreshed now; to see all of them, take a new folder: out=…"
-            )
+            say("mixed_cache looks inside caches that are refreshed now; to see all of them, take a new folder: out=…")
         write_plan(self.folder, plan)
         if left:
             self._work_off(stages, plan.run_id)

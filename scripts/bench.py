@@ -29,22 +29,23 @@ def run_bench(config: Any) -> Path:
     if config["bench"] not in known:
         raise ConfigError(f"bench = {config['bench']!r}: wanted one of {', '.join(known)}")
     found = importlib.import_module(f"benches.{config['bench']}").measure(config)
-    sys.stdout.write("\n".join(found["lines"]) + "\n")
+    report = _report(config, found)
+    sys.stdout.write(report[f"{config['bench']}.md"] if report else "\n".join(found["lines"]) + "\n")
     path = Path(config["out"]) / "bench" / config["bench"] / "summary.json"
     path.parent.mkdir(parents=True, exist_ok=True)
     write_atomic(path, json.dumps({**found, "provenance": provenance(config)}, indent=1, default=str) + "\n")
-    for name, data in _report(config, found).items():
+    for name, data in report.items():
         write_atomic(path.parent / name, data)
     sys.stdout.write(f"\n{path}\n")
     return path
 
 
-def _report(config: Any, found: Any) -> dict[str, bytes | str]:
+def _report(config: Any, found: Any) -> dict[str, Any]:
     """Tables and figures of those benchmarks that have a place beside the paper's."""
     name = f"kvrelay.report.benches.{config['bench']}"
     if importlib.util.find_spec(name) is None:
         return {}
-    files: dict[str, bytes | str] = importlib.import_module(name).files(found, found["told"])
+    files: dict[str, Any] = importlib.import_module(name).files(found, found["told"])
     return files
 
 

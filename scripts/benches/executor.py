@@ -298,7 +298,7 @@ def measure(config: Any) -> dict[str, Any]:
             "errors_within_bound": all(row["passed"] for row in errors),
         },
     }
-    return {**result, "told": _told(case, result), "lines": _lines(case, result)}
+    return {**result, "told": _told(case, result)}
 
 
 def _told(case: Case, found: dict[str, Any]) -> str:
@@ -307,52 +307,3 @@ def _told(case: Case, found: dict[str, Any]) -> str:
         f"{facts.name}, {facts.dtype}, {len(context.token_ids)} tokens of which {context.n_suffix} suffix, "
         f"{found['threads']} threads."
     )
-
-
-def _lines(case: Case, found: dict[str, Any]) -> list[str]:
-    lines = [
-        f"{case.model.facts.name}, {case.model.facts.dtype}, {len(case.context.token_ids)} tokens of which "
-        f"{case.context.n_suffix} suffix, {found['threads']} threads; medians in ms",
-        "",
-        "| support | states | intervals | interval | packed | auto | custom | packed x | auto / better |",
-        "| ------- | -----: | --------: | -------: | -----: | ---: | -----: | -------: | ------------: |",
-    ]
-    for row in found["timings"]:
-        times = " | ".join(f"{row['ms'][name]:.0f}" for name in EXECUTORS)
-        lines.append(
-            f"| {row['support']} | {row['states']} | {row['intervals']} | {times} | "
-            f"{row['packed_over_interval']:.2f} | {row['auto_over_better']:.2f} |"
-        )
-    return [*lines, "", *_error_lines(found["layer_errors"]), "", *_other_lines(found)]
-
-
-def _error_lines(errors: Sequence[dict[str, Any]]) -> list[str]:
-    """Layers that depend on no attention, where all executors do the same, are left out of the worst."""
-    depending = [row for row in errors if row["layer"] > 0]
-    lines = [
-        "| root mean square against float32 | largest | interval's there | bound there | worst of bound |",
-        "| --- | ---: | ---: | ---: | ---: |",
-    ]
-    for name in EXECUTORS:
-        worst = max(depending, key=lambda row: row["rms"][name])
-        of_bound = max(row["rms"][name] / row["bound_rms"] for row in depending)
-        numbers = worst["rms"][name], worst["rms"]["interval"], worst["bound_rms"], of_bound
-        lines.append(f"| {name} | " + " | ".join(f"{number:.3g}" for number in numbers) + " |")
-    apart = max(row["packed_from_interval"] / row["largest_state"] for row in errors)
-    return [*lines, "", f"packed from interval: at most {apart:.2g} of a layer's largest state (2^-6 is {2.0**-6:.2g})"]
-
-
-def _other_lines(found: dict[str, Any]) -> list[str]:
-    n_cases, targets, prepared = found["controls"]["cases"], found["targets"], found["preparation"]
-    lines = [f"disagreement with interval in {n_cases} cases:"]
-    for name, count in found["controls"]["disagreements"].items():
-        lines.append(f"  {name}: " + ", ".join(f"{what} {number}/{n_cases}" for what, number in count.items()))
-    times = ", ".join(f"{name} {spent:.1f} ms" for name, spent in prepared["ms"].items())
-    equal = "bitwise equal" if all(prepared["bitwise_equal"].values()) else f"NOT equal: {prepared['bitwise_equal']}"
-    return [
-        *lines,
-        f"preparation: {times}; serial over overlapped {prepared['serial_over_overlapped']:.2f}; {equal}",
-        f"packed over interval {targets['packed_over_interval']:.1f}x (wanted {TARGET_SPEED_UP}), auto at least "
-        f"{targets['least_auto_over_better']:.2f} of the better one (wanted {TARGET_AUTO}), errors within their bound: "
-        f"{'yes' if targets['errors_within_bound'] else 'NO'}",
-    ]

@@ -1,9 +1,11 @@
 """The error gate of the experimental kernel: layer by layer, against the masked kernel on the same support.
 
-The bound is derived, not chosen: the masked pass is run again with every attention output disturbed by as much as one
-rounding of the cache's type (at random, and at the size of the head's output), and the disturbance runs on through the
-layers. Two sound kernels differ by roundings of that size, so whatever this moves a layer's keys and values by (root
-mean square over the refreshed states), the kernels may differ by, times a margin.
+The bound is derived, not chosen: the masked pass is run again with every attention output disturbed by as much as two
+sound kernels may differ there (at random, and at the size of the head's output), and the disturbance runs on through
+the layers. Whatever this moves a layer's keys and values by (root mean square over the refreshed states), the kernels
+may differ by, times a margin. In half precision sums are float32, and what differs is the one rounding at the end. In
+float32 and float64 the sums round too: a sum of n terms in another order differs by some sqrt(n) roundings (Higham and
+Mary, 2019), here of D products a score and of K weighted values.
 """
 
 from __future__ import annotations
@@ -80,18 +82,20 @@ class CustomGate:
 
 
 class _Disturbed:
-    """Another attention's outputs, each element moved by one rounding of the head's output, up or down."""
+    """Another attention's outputs, each element moved by a kernel's roundings of the head's output, up or down."""
 
     def __init__(self, inner: Attend, dtype: torch.dtype, seed: int) -> None:
         self.inner = inner
-        self.rounding = torch.finfo(dtype).eps
+        self.eps = torch.finfo(dtype).eps
+        self.half = dtype in (torch.bfloat16, torch.float16)
         self.generator = torch.Generator().manual_seed(seed)
 
     def attend(self, layer: int, query: Tensor, key: Tensor, value: Tensor, scaling: float) -> Tensor:
         out = self.inner.attend(layer, query, key, value, scaling)
         signs = torch.randint(0, 2, out.shape, generator=self.generator).to(out.device) * 2 - 1
         wide = out.double()
-        return (wide + signs * self.rounding * wide.square().mean(-1, keepdim=True).sqrt()).to(out.dtype)
+        roundings = 1.0 if self.half else query.shape[-1] ** 0.5 + key.shape[2] ** 0.5
+        return (wide + signs * roundings * self.eps * wide.square().mean(-1, keepdim=True).sqrt()).to(out.dtype)
 
 
 def _states(work: WorkingCache, slots: Sequence[int]) -> list[Tensor]:

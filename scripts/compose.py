@@ -104,11 +104,8 @@ def _report_settings(config: Mapping[str, Any]) -> ReportSettings:
     given = config.get("report")
     if not isinstance(given, Mapping):
         raise ConfigError(f"report = {given!r}: wanted a mapping with baseline, resamples and seed (key: report)")
-    usual = {"view": "qa", "baseline": "shift"} if config.get("allocator") else {}
-    asked = {key: usual.get(key) if value is None else value for key, value in given.items()}
-    settings: ReportSettings = _built(
-        ReportSettings, {key: value for key, value in asked.items() if value is not None}, "report"
-    )
+    usual = "qa" if config.get("allocator") else "table1"
+    settings: ReportSettings = _built(ReportSettings, {**given, "view": given.get("view") or usual}, "report")
     return settings
 
 
@@ -119,7 +116,11 @@ def _built(kind: type, given: Mapping[str, Any], key: str = "") -> Any:
 def _check_names(config: Mapping[str, Any], settings: RunSettings, report: ReportSettings) -> None:
     """Settings may speak of parts that are not composed here, but not of ones that nobody knows: those are misspelt."""
     spoken_of = [
-        ("allocator" if config["allocator"] else "position", "report.baseline", [report.baseline]),
+        (
+            "allocator" if config["allocator"] else "position",
+            "report.baseline",
+            [] if report.baseline is None else [report.baseline],
+        ),
         ("selector", "only_positions", list(settings.only_positions)),
         ("position", "only_selectors", list(settings.only_selectors)),
         ("allocator", "only_budgets", list(settings.only_budgets)),

@@ -28,7 +28,6 @@ from kvrelay.backend.refresh import WorkingCache, refresh, refreshed
 from kvrelay.core.cache import KVCache
 from kvrelay.core.edit import Edit
 from kvrelay.core.history import HistoryText, Question
-from kvrelay.core.positions import PositionPlan
 from kvrelay.core.repair import Allocation, EditedContext, Executor, intervals
 from kvrelay.core.rope import RotaryTable
 from kvrelay.repair.executors import Auto, Custom, Interval, Packed
@@ -80,11 +79,7 @@ class Case:
 
     def shift(self) -> KVCache:
         """Keys of the suffix moved to close the gap."""
-        plan = PositionPlan(
-            coordinate_LHK=tuple(layer.source_HK for layer in self.short.layers),
-            next_position=len(self.context.token_ids),
-        )
-        return self.short.moved(plan, self.table)
+        return self.short.at_source(len(self.context.token_ids), self.table)
 
     def question(self, number: int) -> Question:
         text = f"How many {THINGS[number % 8]} did {PEOPLE[(3 * number) % 8]} carry to the {PLACES[(5 * number) % 8]}?"

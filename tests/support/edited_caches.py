@@ -15,7 +15,6 @@ from kvrelay.backend.prefill import full_cache
 from kvrelay.backend.refresh import WorkingCache
 from kvrelay.core.cache import KVCache
 from kvrelay.core.edit import Edit, Span
-from kvrelay.core.positions import PositionPlan
 from kvrelay.core.repair import EditedContext, intervals
 from kvrelay.core.rope import RotaryTable
 
@@ -33,10 +32,8 @@ def prefilled(model: CausalModel, ids: Sequence[int]) -> KVCache:
 
 def shift(cache: KVCache, edit: Edit, n_tokens: int) -> KVCache:
     """Deleted states dropped, the rest moved together by one rotation from ``cache``."""
-    short = cache.edited(edit, n_tokens)
-    n_left = n_tokens - edit.n_deleted
-    plan = PositionPlan(coordinate_LHK=tuple(layer.source_HK for layer in short.layers), next_position=n_left)
-    return short.moved(plan, RotaryTable.of(cache.rope, cache.next_position, "cpu"))
+    table = RotaryTable.of(cache.rope, cache.next_position, "cpu")
+    return cache.edited(edit, n_tokens).at_source(n_tokens - edit.n_deleted, table)
 
 
 class Deletion:

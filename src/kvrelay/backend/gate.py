@@ -24,7 +24,8 @@ from kvrelay.backend.layers import capture_cache
 from kvrelay.backend.model import CausalModel
 from kvrelay.backend.prefill import full_cache
 from kvrelay.backend.refresh import refresh_slots
-from kvrelay.core.cache import KVCache, LayerKV
+from kvrelay.core.cache import KVCache
+from kvrelay.core.edit import Edit
 from kvrelay.core.errors import InvariantError
 from kvrelay.core.positions import PositionPlan
 from kvrelay.core.rope import RotaryTable
@@ -141,19 +142,11 @@ class _Probe:
     def replayed(self) -> KVCache:
         """The history less its middle third: suffix shifted back, then every suffix token recomputed."""
         cut = self.n_history // 3
+        n_left = self.n_history - cut
         whole = self.read(self.ids[:, : self.n_history])
-        edited = self._edited_ids()[:, : self.n_history - cut]
-        kept = torch.cat([torch.arange(cut), torch.arange(2 * cut, self.n_history)]).to(self.model.device)
-        layers = tuple(_columns(layer, kept) for layer in whole.layers)
-        plan = PositionPlan(
-            coordinate_LHK=tuple(
-                torch.arange(len(kept)).to(layer.source_HK).expand_as(layer.source_HK) for layer in layers
-            ),
-            next_position=len(kept),
-        )
-        shifted = replace(whole, layers=layers).moved(plan, self.table)
-        slots = range(cut, len(kept))
-        return refresh_slots(self.model, shifted, list(slots), edited[0, cut:].tolist())
+        edit = Edit.of_tokens([(cut, 2 * cut)], self.n_history)
+        shifted = whole.edited(edit, self.n_history).at_source(n_left, self.table)
+        return refresh_slots(self.model, shifted, range(cut, n_left), self._edited_ids()[0, cut:n_left].tolist())
 
     def noise(self, cache: KVCache, question: Tensor, relative: float) -> float:
         """How far the logits move when every cached key moves by ``relative`` of its size.
@@ -180,13 +173,3 @@ class _Probe:
 
     def _arange(self, ids: Tensor) -> Tensor:
         return torch.arange(ids.shape[1], device=ids.device)[None]
-
-
-def _columns(layer: LayerKV, kept: Tensor) -> LayerKV:
-    return LayerKV(
-        keys_HKD=layer.keys_HKD[:, kept],
-        values_HKD=layer.values_HKD[:, kept],
-        source_HK=layer.source_HK[:, kept],
-        coordinate_HK=layer.coordinate_HK[:, kept],
-        valid_HK=layer.valid_HK[:, kept],
-    )

@@ -18,6 +18,7 @@ from kvrelay.backend.layers import JoinLayer, RelayCache
 from kvrelay.backend.model import CausalModel
 from kvrelay.backend.refresh import ascending_coordinates
 from kvrelay.core.cache import KVCache
+from kvrelay.core.deviation import relative
 from kvrelay.core.errors import ConfigError, EditError
 from kvrelay.core.history import Question
 from kvrelay.core.repair import EditedContext, FreshStates
@@ -116,8 +117,9 @@ class CleanModelProbe(ModelProbe):
         start = self.context.splice
         rows = []
         for shifted, clean in zip(self.cache.layers, self.clean.layers, strict=True):
-            keys = _relative(shifted.keys_HKD[:, start:], clean.keys_HKD[:, start:])
-            values = _relative(shifted.values_HKD[:, start:], clean.values_HKD[:, start:])
+            exact = torch.promote_types(clean.keys_HKD.dtype, torch.float32)
+            pairs = ((clean.keys_HKD, shifted.keys_HKD), (clean.values_HKD, shifted.values_HKD))
+            keys, values = (relative(*(one[:, start:].to(exact) for one in pair)) for pair in pairs)
             rows.append((keys + values).float().cpu())
         return torch.stack(rows)
 
@@ -164,11 +166,3 @@ def question_softmax(query_HUD: Tensor, key_HKD: Tensor, scaling: float) -> Tens
     future = torch.ones(n_new, n_new, dtype=torch.bool, device=scores.device).triu(1)
     scores[:, :, n_keys - n_new :].masked_fill_(future, -torch.inf)
     return scores.softmax(-1)
-
-
-def _relative(states_HSD: Tensor, clean_HSD: Tensor) -> Tensor:
-    """Squared distance over heads and width, relative to the clean states' squared size; 0 where those are 0."""
-    exact = torch.promote_types(clean_HSD.dtype, torch.float32)
-    clean = clean_HSD.to(exact)
-    distance = (states_HSD.to(clean) - clean).square().sum((0, 2))
-    return distance / clean.square().sum((0, 2)).clamp(min=torch.finfo(exact).tiny)

@@ -9,7 +9,9 @@ from typing import Literal
 from torch import Tensor
 
 from kvrelay.core.edit import Span
-from kvrelay.repair.ranking import finite
+from kvrelay.core.repair import Allocation, EditedContext
+from kvrelay.repair.ranking import finite, top_slots
+from kvrelay.repair.units import segment
 
 OnOverflow = Literal["stop", "continue"]
 Support = Literal["tokens", "units"]
@@ -59,6 +61,14 @@ def by_sum(units: Sequence[Span], scores_S: Tensor, budget: int) -> list[int]:
     sums = [math.fsum(scores[start:end]) for start, end in units]
     ranking = sorted(range(len(units)), key=lambda index: -sums[index])
     return admit(units, ranking, budget, lambda unit: best_token(unit, scores))
+
+
+def supported(context: EditedContext, scores_S: Tensor, budget: int, support: Support) -> Allocation:
+    """What a signal's scores (S,) admit: the best tokens, or SUR's units by their sums."""
+    if support == "tokens":
+        return top_slots(context, scores_S, budget)
+    units = segment(context.suffix_pieces, context.suffix_special)
+    return Allocation.of_suffix(context, by_sum(units, scores_S, budget)).checked(context, budget)
 
 
 def best_token(unit: Span, scores: Sequence[float]) -> int:

@@ -8,9 +8,10 @@ from typing import Literal, get_args
 from torch import Tensor
 
 from kvrelay.core import checks
+from kvrelay.core.deviation import squared
 from kvrelay.core.history import Question
 from kvrelay.core.repair import Allocation, EditedContext, Probe
-from kvrelay.repair.deviation import relative_sum, squared
+from kvrelay.repair.deviation import relative_sum
 from kvrelay.repair.ranking import settled, top_slots
 
 Deviation = Literal["value", "key", "both"]

@@ -6,21 +6,10 @@ layer 1's attention are what layer 0 has made of the edited text. Shape letters:
 
 from __future__ import annotations
 
-import torch
 from torch import Tensor
 
+from kvrelay.core.deviation import relative
 from kvrelay.core.repair import FreshStates
-
-
-def squared(fresh_HSD: Tensor, stale_HSD: Tensor) -> Tensor:
-    """(S,): sum over heads and dimensions of (fresh - stale)^2."""
-    return (fresh_HSD - stale_HSD).square().sum((0, 2))
-
-
-def relative(fresh_HSD: Tensor, stale_HSD: Tensor) -> Tensor:
-    """(S,): squared deviation over the fresh state's squared norm; 0 for a fresh state that is all zeros."""
-    norm = fresh_HSD.square().sum((0, 2))
-    return torch.where(norm > 0, squared(fresh_HSD, stale_HSD) / norm, 0.0)
 
 
 def relative_sum(states: FreshStates) -> Tensor:

@@ -11,9 +11,8 @@ from kvrelay.core import checks
 from kvrelay.core.errors import EditError
 from kvrelay.core.history import Question
 from kvrelay.core.repair import Allocation, CleanProbe, EditedContext, Probe
-from kvrelay.repair.admission import Support, by_sum
-from kvrelay.repair.ranking import settled, top_slots
-from kvrelay.repair.units import segment
+from kvrelay.repair.admission import Support, supported
+from kvrelay.repair.ranking import settled
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,8 +39,4 @@ class Oracle:
     def allocate(self, context: EditedContext, question: Question, budget: int, probe: Probe) -> Allocation:
         if (done := settled(context, budget)) is not None:
             return done
-        scores_S = self.scores(context, question, probe)
-        if self.support == "tokens":
-            return top_slots(context, scores_S, budget)
-        units = segment(context.suffix_pieces, context.suffix_special)
-        return Allocation.of_suffix(context, by_sum(units, scores_S, budget)).checked(context, budget)
+        return supported(context, self.scores(context, question, probe), budget, self.support)

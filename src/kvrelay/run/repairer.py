@@ -43,12 +43,10 @@ class Edited:
     edit: Edit
     ids: tuple[int, ...] = field(repr=False)
     """All tokens of the edited text, also those that a selector dropped."""
+    sha256: str
+    """Hash of those tokens: placements of one deletion share it."""
     digests: tuple[str, str]
     shift_s: float
-
-    @property
-    def sha256(self) -> str:
-        return digest(list(self.ids))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -101,13 +99,15 @@ class Repairer:
             case_id=example.id,
             slot_unit=example.slot,
         )
+        ids = tuple(prompt.prefilled_ids[position] for position in left)
         return Edited(
             kept=kept,
             cache=cache,
             selection=selection,
             context=context,
             edit=edit,
-            ids=tuple(prompt.prefilled_ids[position] for position in left),
+            ids=ids,
+            sha256=digest(list(ids)),
             digests=cut.content_digest(),
             shift_s=shift_s,
         )
@@ -165,10 +165,8 @@ class Repairer:
                 "doubles some (key: executor)"
             )
         facts = _facts(edited, allocation, budget, refreshed, self.model.facts.n_layers)
-        facts = facts.model_copy(update={"diagnostic": reads_clean})
-        if self.look_inside:
-            inside = mixed_layers(self.model, edited.cache, clean.cache, context, allocation.slots)
-            facts = facts.model_copy(update={"mixed": [asdict(layer) for layer in inside]})
+        looked = mixed_layers(*seen[:2], clean.cache, context, allocation.slots) if self.look_inside else []
+        inside = {"diagnostic": reads_clean, "mixed": [asdict(layer) for layer in looked]}
         return Row(
             cell=cell,
             kept=edited.kept,
@@ -176,7 +174,7 @@ class Repairer:
             relocate_s=clean.move_s if afresh else edited.shift_s,
             allocate_s=allocate_s,
             refresh_s=refresh_s,
-            repair=facts,
+            repair=facts.model_copy(update=inside),
             start_digests=edited.digests,
         )
 

@@ -77,11 +77,13 @@ class StageSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportSettings:
-    """``view`` names the report's layout, a module of `kvrelay.report.views`; ``baseline`` is what the others are
-    compared with (a position, or an allocator where caches are repaired); ``seed`` draws the bootstrap's resamples."""
+    """``view`` names the report's layout, a module of `kvrelay.report.views`. ``baseline`` is what the others are
+    compared with (a position, or an allocator where caches are repaired); None is the view's own. ``seed`` draws the
+    bootstrap's resamples.
+    """
 
     view: str = "table1"
-    baseline: str = "original"
+    baseline: str | None = None
     resamples: int = 10_000
     seed: int = 0
 

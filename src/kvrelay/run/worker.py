@@ -6,6 +6,7 @@ import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from kvrelay.backend.decode import Answer, Asked, answer_rows
@@ -190,11 +191,8 @@ class Worker:
             asked = replace(ready, asked=replace(ready.asked, fidelity_to=clean.said))
             for start in range(0, len(group), self.settings.decode_batch_rows):
                 some = group[start : start + self.settings.decode_batch_rows]
-                rows, failed = self._rows(
-                    some,
-                    ready,
-                    lambda cell: self._repairer.row(cell, edited, ready.prompt, clean),  # noqa: B023
-                )
+                make = partial(self._repairer.row, edited=edited, prompt=ready.prompt, clean=clean)
+                rows, failed = self._rows(some, ready, make)
                 records += failed
                 if rows:
                     records += self._tried(asked, rows, prefill_s)

@@ -125,7 +125,7 @@ def test_a_claim_makes_the_folder_marks_it_and_leaves_no_probe(tmp_path: Path) -
     folder = tmp_path / "out" / "table1"
     claim_folder(folder, "table1")
     assert claimed(folder) == {"experiment": "table1", "schema_version": 1}
-    assert sorted(os.listdir(folder)) == ["kvrelay.json", "provenance", "records", "report", "runs", "verdicts"]
+    assert sorted(os.listdir(folder)) == ["judges", "kvrelay.json", "provenance", "records", "report", "runs", "verdicts"]
     assert [path for path in folder.rglob("*") if path.name.startswith(".")] == []
     (folder / "records" / "w.jsonl").write_bytes(b"x")
     claim_folder(folder, "table1")

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from kvrelay.run.record import Verdict
+from kvrelay.run.record import JudgeFacts, Verdict
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,22 +25,32 @@ class BlindItem:
 
 
 class Judge(Protocol):
-    """Scores answers. A frozen dataclass that Hydra builds."""
+    """Scores answers. A frozen dataclass that Hydra builds; ``name`` below is the key of its config."""
+
+    def settled(self, name: str) -> SettledJudge:
+        """Find out, before any item, who answers and to which form the server holds its replies.
+
+        Raises `EndpointError` for a server that is away, refuses the key or does not serve the model. A judge that
+        computes here has nothing to find out.
+        """
+        ...
+
+
+class SettledJudge(Protocol):
+    """A judge whose identity is complete, and stays the same for as long as this object judges."""
 
     @property
-    def id(self) -> str:
-        """Name and hash of everything that can change a verdict: template, model, sampling, parser."""
+    def facts(self) -> JudgeFacts: ...
+
+    def verdicts(self, items: Iterable[BlindItem]) -> Iterator[Verdict]:
+        """One verdict an item, in the order in which they come; ``items`` is read as they are taken up.
+
+        A bad reply is an unscored verdict with its reason and raises nothing. Raises `EndpointError` where going on is
+        useless (the key is refused, another model answers, the server stays dead), after the verdicts of what was in
+        flight. Closing the iterator gives up what has not begun.
+        """
         ...
 
-    @property
-    def concurrency(self) -> int:
-        """How many items may be judged at once; 1 for judges that compute here."""
-        ...
-
-    def check(self) -> None:
-        """Fail early, before any item: `EndpointError` for a server that is away or does not serve the model."""
-        ...
-
-    def judge(self, item: BlindItem) -> Verdict:
-        """Never raises for a bad reply: that is an unscored verdict with its reason."""
+    def pace(self) -> str:
+        """How it goes, in a few words for the progress line (items in flight, how often it was slowed); may be empty."""
         ...

@@ -12,7 +12,7 @@ from kvrelay.report.given import Given
 from kvrelay.report.sources import commits, input_files
 from kvrelay.report.summary import as_json, kept_parts, summary
 from kvrelay.report.views import DEFAULT, View, find
-from kvrelay.run.store import read_plans, read_records, read_verdicts, write_atomic
+from kvrelay.run.store import read_judges, read_plans, read_records, read_verdicts, write_atomic
 from kvrelay.stats.arms import REPAIR, diagnostics
 from kvrelay.stats.frame import NO_ARM, Results, cell_label, tidy
 
@@ -41,7 +41,7 @@ def write_report(
             f"report: {folder} holds no run plan (runs/*.json); run the experiment first (keys: out, name)"
         )
     records = read_records(folder)
-    results = tidy(plans, records, read_verdicts(folder))
+    results = tidy(plans, records, read_verdicts(folder), read_judges(folder))
     asked = module.BASELINE if baseline is None else baseline
     _check_baseline(results, module, asked)
     given = Given(results=results, baseline=asked, seed=seed, resamples=resamples, commits=tuple(commits(folder)))

@@ -191,6 +191,45 @@ class Verdict(Schema):
         return self.correct is not None or self.reason not in RETRIED_REASONS
 
 
+class GoldFacts(Schema):
+    """How a judge did on items whose verdicts are known, before it was let near any answer."""
+
+    sha256: str
+    """Hash of the items."""
+    asked: int
+    right: int
+    threshold: int
+    """So many had to be right."""
+    failed: list[str] = []
+    """Names of the items that it got wrong or gave no verdict on."""
+
+
+class JudgeFacts(Schema):
+    """Who judged, whole: written before the first verdict, so that no verdict is without its judge.
+
+    ``id`` is the name and a hash of ``identity``; verdicts and item keys hold it, so that any change of what is hashed
+    makes another judge whose verdicts never mix with the old one's.
+    """
+
+    schema_version: int = SCHEMA_VERSION
+    name: str
+    """What the configuration calls it; several identities may bear one name."""
+    id: str
+    created: str
+    """UTC, ISO 8601. Of several identities of one name a report takes the newest."""
+    identity: dict[str, Any] = {}
+    """Everything that can change a verdict: template, model asked for and model that answered, sampling, limit, form of
+    constraint, effort, versions of request and parser; or the rules of a judge that needs no server."""
+    template: str = ""
+    template_sha256: str = ""
+    """Of the template's own text; printed under every table that this judge scored. Empty for rules."""
+    probes: list[dict[str, Any]] = []
+    """What the server did with each form of constraint that was tried on it, strongest first."""
+    gold: GoldFacts | None = None
+    caveats: list[str] = []
+    """What every table of this judge must say (a model too small to judge)."""
+
+
 class PlannedCell(Schema):
     """One cell of a run and the keys of the records that it expects, in the order of its examples."""
 
@@ -210,7 +249,7 @@ class RunPlan(Schema):
     """UTC, ISO 8601. Of two runs that hold the same cell with different settings, a report takes the newer one."""
     cells: tuple[PlannedCell, ...]
     judges: tuple[str, ...] = ()
-    """Judge ids in use, the first being the one of the headline column."""
+    """Names of the judges in use (or an id, where one identity alone is meant); the first gives the headline column."""
     stamps: tuple[str, ...] = ()
     """What every table must say: trimmed histories, a short answer limit, LIMIT, a laptop model."""
     changed: tuple[str, ...] = ()

@@ -14,6 +14,8 @@ LEAST_RESAMPLES = 100
 class RunSettings:
     """``name`` names the experiment and its folder ``out/name``; ``limit`` is the number of questions a data set.
 
+    ``shard`` is ``i/n``: of the histories only every n-th, from the i-th (1 … n) on, for the jobs of a sweep.
+    ``offline`` refuses whatever would need a network.
     ``only_positions`` and ``only_selectors`` thin the grid: {selector: positions} and {position: selectors} that make
     sense together (a full cache has nothing to compact); so does ``only_budgets`` {allocator: budgets}, where states
     are refreshed after a deletion. ``decode_batch_rows`` bounds the rows that decode together; 1 decodes every row
@@ -26,6 +28,8 @@ class RunSettings:
     name: str
     out: str = "outputs"
     limit: int | None = None
+    shard: str | None = None
+    offline: bool = False
     max_new_tokens: int = 512
     score_references: bool = True
     choice_by: Literal["answer", "texts"] = "answer"

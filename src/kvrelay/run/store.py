@@ -4,7 +4,8 @@
     OUT/<experiment>/runs/<run_id>.json         what a run sets out to measure (`RunPlan`)
     OUT/<experiment>/runs/<run_id>.manifest.json, manifest.json    written last (`Manifest`); the second is the newest
     OUT/<experiment>/records/<worker>.jsonl     answers, one shard a process
-    OUT/<experiment>/verdicts/<judge>.<worker>.jsonl
+    OUT/<experiment>/judges/<judge id>.json     who judged (`JudgeFacts`), written before the first verdict
+    OUT/<experiment>/verdicts/<judge id>.<worker>.jsonl
     OUT/<experiment>/provenance/<run_id>.json   OUT/<experiment>/report/
 
 Everything but the shards is written whole under another name and renamed, so that a reader never sees half a file.
@@ -29,7 +30,7 @@ from kvrelay.run.record import SCHEMA_VERSION, Manifest, RunPlan, RunRecord, Ver
 from kvrelay.run.shards import merge
 
 MARKER = "kvrelay.json"
-FOLDERS = ("runs", "records", "verdicts", "provenance", "report")
+FOLDERS = ("runs", "records", "judges", "verdicts", "provenance", "report")
 
 
 def record_appender(folder: Path, *, worker: str | None = None) -> Appender:
@@ -80,6 +81,16 @@ def read_manifest(folder: Path, run_id: str | None = None) -> Manifest | None:
     """A run's manifest (by default the newest); None for a run that has not finished."""
     path = folder / "manifest.json" if run_id is None else folder / "runs" / f"{run_id}.manifest.json"
     return _read_whole(path, Manifest) if path.exists() else None
+
+
+def write_judge(folder: Path, facts: JudgeFacts) -> Path:
+    return _write_json(folder / "judges" / f"{facts.id}.json", facts.model_dump(mode="json"))
+
+
+def read_judges(folder: Path) -> list[JudgeFacts]:
+    """All identities that judged in this folder, oldest first."""
+    found = [_read_whole(path, JudgeFacts) for path in (folder / "judges").glob("*.json")]
+    return sorted(found, key=lambda facts: (facts.created, facts.id))
 
 
 def write_provenance(folder: Path, run_id: str, facts: Mapping[str, Any]) -> Path:

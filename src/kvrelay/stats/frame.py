@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 
 from kvrelay.core.errors import DataError
-from kvrelay.run.record import Cell, RunPlan, RunRecord, Verdict, digest, item_key
+from kvrelay.run.record import Cell, JudgeFacts, RunPlan, RunRecord, Verdict, digest, item_key
 from kvrelay.stats.arms import CELL, POSITION, REPAIR, group_of, split
 from kvrelay.stats.measures import NUMBERS, OUTCOMES, measures, outcome
 from kvrelay.stats.plans import Plans, merge, name_examples
@@ -62,17 +62,19 @@ def tidy(
     plans: Sequence[RunPlan],
     records: Mapping[str, RunRecord],
     verdicts: Mapping[str, Verdict],
+    judges: Sequence[JudgeFacts] = (),
     *,
     judge: str | None = None,
 ) -> Results:
-    """Join an experiment's files. ``judge`` picks whose verdicts count; else the first planned one that judged the set.
+    """Join an experiment's files. ``judge`` (an id) picks whose verdicts count; else the first planned one that judged
+    the set. ``judges`` tells which identity bears a planned name: of several the newest.
 
     Raises `AssetError` without plans, `DataError` for records that contradict each other, and `InvariantError`
     for arms of a pair that differ in more than their positions.
     """
     merged = merge(plans)
     in_force = {key: records[key] for keys in merged.keys.values() for key in keys if key in records}
-    order = (judge,) if judge is not None else merged.judges
+    order = (judge,) if judge is not None else identities(merged.judges, judges)
     judged = {key: _verdicts(record, order, verdicts) for key, record in in_force.items()}
     chosen = _choose(order, in_force, judged)
     twins = name_examples(merged, in_force)
@@ -95,6 +97,16 @@ def tidy(
         budgets=merged.budgets,
         dtypes=merged.dtypes,
     )
+
+
+def identities(planned: Sequence[str], judges: Sequence[JudgeFacts]) -> tuple[str, ...]:
+    """Ids in the order of the planned names, the newest identity of each, then those of names that no plan has.
+
+    A name under which nobody has judged yet stands for itself, so that its verdicts are missed.
+    """
+    newest = {facts.name: facts.id for facts in sorted(judges, key=lambda facts: (facts.created, facts.id))}
+    known = {name: newest.get(name, name) for name in planned}
+    return tuple(dict.fromkeys([*known.values(), *(newest[name] for name in sorted(newest.keys() - known.keys()))]))
 
 
 def _verdicts(record: RunRecord, judges: Sequence[str], verdicts: Mapping[str, Verdict]) -> dict[str, Verdict]:

@@ -37,6 +37,7 @@ def blind_item(record: RunRecord, judge_id: str) -> BlindItem:
         choices=dict(sorted(fields["choices"].items())),
         gold_choice=fields["gold_choice"],
         unanswerable=fields["unanswerable"],
+        checklist=tuple(fields.get("checklist", ())),
     )
 
 

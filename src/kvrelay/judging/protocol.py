@@ -22,6 +22,7 @@ class BlindItem:
     choices: dict[str, str] = field(default_factory=dict)
     gold_choice: str | None = None
     unanswerable: bool = False
+    checklist: tuple[str, ...] = ()
 
 
 class Judge(Protocol):

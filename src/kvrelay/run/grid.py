@@ -90,6 +90,8 @@ def example_digest(example: Example) -> str:
     """Hash of all that an example says (its notes apart)."""
     said = {field.name: getattr(example, field.name) for field in dataclasses.fields(example) if field.name != "notes"}
     units = said.pop("units")
+    if not said["checklist"]:  # questions without one are the same measurement as before there were any
+        del said["checklist"]
     choices = [[choice.label, choice.text] for choice in said.pop("choices")]
     return digest({**said, "choices": choices, "history": example.history_id, "unit_ids": [unit.id for unit in units]})
 

@@ -121,6 +121,7 @@ class RunRecord(Schema):
     choices: dict[str, str] = {}
     gold_choice: str | None = None
     unanswerable: bool = False
+    checklist: tuple[str, ...] = ()
     status: Literal["ok", "error"]
     error: ErrorInfo | None = None
     answer: str | None = None
@@ -152,7 +153,7 @@ class RunRecord(Schema):
 
     def item_fields(self) -> dict[str, Any]:
         """What a judge may see of this record, and nothing else."""
-        return {
+        said = {
             "question": self.question,
             "references": list(self.references),
             "candidate": self.answer or "",
@@ -162,6 +163,7 @@ class RunRecord(Schema):
             "gold_choice": self.gold_choice,
             "unanswerable": self.unanswerable,
         }
+        return {**said, "checklist": list(self.checklist)} if self.checklist else said
 
 
 def item_key(judge_id: str, fields: dict[str, Any]) -> str:

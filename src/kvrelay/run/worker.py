@@ -302,6 +302,7 @@ class Worker:
             choices={choice.label: choice.text for choice in example.choices},
             gold_choice=example.gold_choice,
             unanswerable=example.unanswerable,
+            checklist=example.checklist,
             status="error",
             max_new_tokens=self.settings.max_new_tokens,
         )

@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from data_adapters.links import own
 from kvrelay.core.errors import AssetError
 
 SHOWN_NAMES = 12
@@ -59,7 +60,7 @@ class Source:
                         f"{self.setting}={folder}: {name} is there twice ({_listed(found)}); name one file"
                     )
                 if found:
-                    return found[0]
+                    return own(found[0], folder)
         held = _listed(sorted(entry.name for entry in folder.iterdir()))
         raise AssetError(
             f"{self.setting}={folder}: none of {_listed(names)} is in this folder or one level below. It holds: {held}"

@@ -12,6 +12,7 @@ from typing import Literal, NamedTuple
 
 from data_adapters.fields import Fields
 from data_adapters.files import Source, fingerprint
+from data_adapters.links import own
 from data_adapters.located import files_with
 from data_adapters.parse import records, require_columns, table
 from data_adapters.subset import draw, rank, require_choice, require_positive, require_unique
@@ -81,7 +82,7 @@ class PersonaMem:
         questions = next(files_with(given, (".csv",), ("persona_id", "shared_context_id")), None)
         if questions is None:
             return None
-        beside = sorted(questions.parent.glob("shared_contexts*.jsonl"))
+        beside = sorted(own(path, questions.parent) for path in questions.parent.glob("shared_contexts*.jsonl"))
         size = next((size for size in FILE_SIZES if f"_{size}" in questions.name), "")
         contexts = next((path for path in beside if f"_{size}" in path.name), None) or next(iter(beside), None)
         found = {"path": questions, "contexts_path": contexts, "size": size}

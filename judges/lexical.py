@@ -11,8 +11,8 @@ from typing import Literal
 from judges.choices import is_gold, official_choice, sound_choice
 from judges.unavailable import states_unavailable
 from kvrelay.core.errors import ConfigError
+from kvrelay.judging.local import LocalJudge, Ruling, settled_here
 from kvrelay.judging.protocol import BlindItem
-from kvrelay.run.record import Verdict, digest
 
 RULES_VERSION = 1
 """Part of the judge's id: a changed rule is a changed judge."""
@@ -49,32 +49,25 @@ class LexicalJudge:
                 f"judge.*.max_candidate_tokens is {self.max_candidate_tokens}; wanted at least 1, or null"
             )
 
-    @property
-    def id(self) -> str:
-        settings = asdict(self) | {"rubric_types": sorted(self.rubric_types), "version": RULES_VERSION}
-        return f"lexical-{digest(settings)[:16]}"
+    def settled(self, name: str) -> LocalJudge:
+        """Nothing can be missing, and the settings are the whole identity."""
+        settings = asdict(self) | {"rubric_types": sorted(self.rubric_types)}
+        return settled_here(name, {"rules": "lexical", "version": RULES_VERSION, **settings}, self.decide)
 
-    @property
-    def concurrency(self) -> int:
-        return 1
-
-    def check(self) -> None:
-        """Nothing can be missing."""
-
-    def judge(self, item: BlindItem) -> Verdict:
+    def decide(self, item: BlindItem) -> Ruling:
         """True, false, or unscored: ``rubric`` and ``no_reference`` are what this judge cannot decide."""
         if item.gold_choice is not None:
             return self._by_choice(item, item.gold_choice)
         if item.unanswerable:
-            return self._verdict(item, states_unavailable(item.candidate))
+            return Ruling(correct=states_unavailable(item.candidate))
         if item.question_type in self.rubric_types:
-            return self._verdict(item, None, reason="rubric")
+            return Ruling(correct=None, reason="rubric")
         references = [tokens for tokens in map(normalised, item.references) if tokens]
         if not references:
-            return self._verdict(item, None, reason="no_reference")
+            return Ruling(correct=None, reason="no_reference")
         return self._by_references(item, references)
 
-    def _by_references(self, item: BlindItem, references: Sequence[Sequence[str]]) -> Verdict:
+    def _by_references(self, item: BlindItem, references: Sequence[Sequence[str]]) -> Ruling:
         candidate = normalised(" ".join(item.candidate.split()[: self.max_candidate_tokens]))
         scores = {
             "em": float(any(candidate == reference for reference in references)),
@@ -86,18 +79,13 @@ class LexicalJudge:
             "exact": scores["em"] == 1.0,
             "f1_at_least": scores["f1"] >= self.f1_threshold,
         }
-        return self._verdict(item, decided[self.rule], scores=scores)
+        return Ruling(correct=decided[self.rule], scores=scores)
 
-    def _by_choice(self, item: BlindItem, gold: str) -> Verdict:
+    def _by_choice(self, item: BlindItem, gold: str) -> Ruling:
         official = official_choice(item.candidate, gold)
         sound = is_gold(sound_choice(item.candidate, item.choices), gold, item.choices)
         correct = sound if self.choice_rule == "sound" else official
-        return self._verdict(item, correct, scores={"official": float(official), "sound": float(sound)})
-
-    def _verdict(
-        self, item: BlindItem, correct: bool | None, reason: str = "", scores: dict[str, float] | None = None
-    ) -> Verdict:
-        return Verdict(judge_id=self.id, item_key=item.key, correct=correct, reason=reason, scores=scores or {})
+        return Ruling(correct=correct, scores={"official": float(official), "sound": float(sound)})
 
 
 def normalised(text: str) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 from dataclasses import dataclass
@@ -24,6 +25,8 @@ class Prompt:
     name: str
     system: str
     rubric: str
+    sha256: str
+    """Of the file, as ``sha256sum`` prints it."""
 
     def messages(self, item: BlindItem) -> list[dict[str, str]]:
         """Chat messages: the instruction, then the rubric with the item appended as JSON."""
@@ -60,7 +63,8 @@ def load_prompt(prompt: str) -> Prompt:
     """
     path = FOLDER / f"{prompt}.txt" if re.fullmatch(r"[\w-]+", prompt) else Path(prompt)
     try:
-        text = path.read_text(encoding="utf-8")
+        data = path.read_bytes()
+        text = data.decode("utf-8").replace("\r\n", "\n")
     except (OSError, UnicodeDecodeError) as error:
         known = ", ".join(sorted(file.stem for file in FOLDER.glob("*.txt")))
         raise AssetError(
@@ -71,4 +75,9 @@ def load_prompt(prompt: str) -> Prompt:
         raise AssetError(
             f"judge prompt {path} must hold a line [system], its text, a line [rubric], its text (judge.*.prompt)"
         )
-    return Prompt(name=path.stem, system=sections["system"].strip(), rubric=sections["rubric"].strip())
+    return Prompt(
+        name=path.stem,
+        system=sections["system"].strip(),
+        rubric=sections["rubric"].strip(),
+        sha256=hashlib.sha256(data).hexdigest(),
+    )

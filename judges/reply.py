@@ -1,28 +1,41 @@
-"""Reading a judge's reply: strictly, and never taking a reply that cannot be read for a verdict."""
+"""Reading a judge's reply: strictly, then by declared rules, and never taking what cannot be read for a verdict."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
-PARSER_VERSION = 1
+from judges.said import Said
+
+PARSER_VERSION = 2
 """Part of every judge's id: a changed reading is a changed judge."""
 
+Rule = Literal["fence", "after_reasoning", "reasoning"]
+
+RULES: dict[Rule, str] = {
+    "fence": "one code fence around the whole text",
+    "after_reasoning": "what follows the last mark that ends a model's reasoning",
+    "reasoning": "a verdict that is all of the reasoning, where there is no text: servers that misroute it",
+}
+"""What a configuration may declare beyond the strict form; each use is recorded."""
+
 _FENCE = re.compile(r"```(?:json)?[ \t]*\n(?P<inside>(?:(?!```).)*?)\n?```", re.DOTALL)
-_USAGE = ("prompt_tokens", "completion_tokens")
+_REASONING_ENDS = ("</think>", "<|channel|>final<|message|>")
+_TURN_ENDS = ("<|return|>", "<|end|>")
+"""Harmony's, where a server leaves them in the text."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reply:
-    """What a chat completion says: a verdict, or the reason why there is none."""
+    """What a reply says: a verdict, or the reason why there is none."""
 
     correct: bool | None = None
     reason: str = ""
     parse: str = "none"
-    """``strict``, ``lenient:fence``, ``failed``, or ``none`` where there was no text to parse."""
+    """``strict``, ``lenient:`` and the rules used, ``failed``, or ``none`` where there was no text to parse."""
     text: str = ""
     usage: dict[str, Any] = field(default_factory=dict)
 
@@ -31,39 +44,59 @@ class _Pairs(tuple[tuple[str, object], ...]):
     """A JSON object with its duplicate keys still visible."""
 
 
-def read_reply(body: object, *, accept_fence: bool) -> Reply:
-    """Read the first choice of a decoded chat completion. Anything can stand in ``body``; nothing is raised.
+def read_reply(said: Said, rules: Sequence[Rule]) -> Reply:
+    """Read what a server said. Nothing is raised.
 
-    Reasons: ``transport_error`` (no completion at all), ``refused``, ``truncated`` (the server cut the reply, so even
-    a verdict in it is not the whole reply), ``empty``, ``malformed``.
+    Reasons: ``refused``, ``truncated`` (the server cut the reply, so even a verdict in it is not the whole reply),
+    ``empty``, ``malformed``.
     """
-    message, finish = _first_choice(body)
-    if message is None or not isinstance(body, Mapping):
-        return Reply(reason="transport_error", text=f"no chat completion: {str(body)[:300]}")
-    text = _text(message.get("content"))
-    usage = _usage(body, finish)
-    if message.get("refusal") or finish == "content_filter":
-        return Reply(reason="refused", text=text or str(message.get("refusal") or ""), usage=usage)
-    if finish == "length":
-        return Reply(reason="truncated", text=text, usage=usage)
-    if not text.strip():
-        return Reply(reason="empty", usage=usage)
-    correct, parse = parse_verdict(text, accept_fence=accept_fence)
-    return Reply(correct=correct, reason="malformed" if correct is None else "", parse=parse, text=text, usage=usage)
+    if said.refusal:
+        return Reply(reason="refused", text=said.text or said.refusal, usage=said.usage)
+    if said.truncated:
+        return Reply(reason="truncated", text=said.text, usage=said.usage)
+    if not said.text.strip():
+        return _misrouted(said, rules)
+    correct, parse = parse_verdict(said.text, rules)
+    reason = "malformed" if correct is None else ""
+    return Reply(correct=correct, reason=reason, parse=parse, text=said.text, usage=said.usage)
 
 
-def parse_verdict(text: str, *, accept_fence: bool) -> tuple[bool | None, str]:
-    """The boolean of ``{"correct": …}`` and how it was found: ``strict``, ``lenient:fence`` or ``failed``.
+def parse_verdict(text: str, rules: Sequence[Rule] = ()) -> tuple[bool | None, str]:
+    """The boolean of ``{"correct": …}`` and how it was found: ``strict``, ``lenient:RULE+RULE`` or ``failed``.
 
     Strict: the whole text is one JSON object with the one key ``correct``, once, and true or false under it.
-    Lenient: the same inside one code fence that is the whole text.
     """
     correct = _strict(text)
     if correct is not None:
         return correct, "strict"
-    fenced = _FENCE.fullmatch(text.strip()) if accept_fence else None
-    correct = _strict(fenced["inside"]) if fenced else None
-    return correct, "failed" if correct is None else "lenient:fence"
+    used = []
+    if "after_reasoning" in rules and (answer := _after_reasoning(text)) is not None:
+        text = answer
+        used.append("after_reasoning")
+    if "fence" in rules and (fenced := _FENCE.fullmatch(text.strip())):
+        text = fenced["inside"]
+        used.append("fence")
+    correct = _strict(text) if used else None
+    return correct, "failed" if correct is None else f"lenient:{'+'.join(used)}"
+
+
+def _misrouted(said: Said, rules: Sequence[Rule]) -> Reply:
+    correct = _strict(said.reasoning) if "reasoning" in rules else None
+    if correct is None:
+        return Reply(reason="empty", usage=said.usage)
+    return Reply(correct=correct, parse="lenient:reasoning", text=said.reasoning, usage=said.usage)
+
+
+def _after_reasoning(text: str) -> str | None:
+    """What stands after the last mark; None where there is no mark."""
+    ends = [(text.rfind(mark), mark) for mark in _REASONING_ENDS]
+    at, mark = max(ends)
+    if at < 0:
+        return None
+    answer = text[at + len(mark) :].strip()
+    for end in _TURN_ENDS:
+        answer = answer.removesuffix(end)
+    return answer
 
 
 def _strict(text: str) -> bool | None:
@@ -75,31 +108,3 @@ def _strict(text: str) -> bool | None:
         return None
     key, correct = value[0]
     return correct if key == "correct" and isinstance(correct, bool) else None
-
-
-def _first_choice(body: object) -> tuple[Mapping[str, Any] | None, object]:
-    choices = body.get("choices") if isinstance(body, Mapping) else None
-    first = choices[0] if isinstance(choices, list) and choices else None
-    message = first.get("message") if isinstance(first, Mapping) else None
-    if not isinstance(first, Mapping) or not isinstance(message, Mapping):
-        return None, None
-    return message, first.get("finish_reason")
-
-
-def _text(content: object) -> str:
-    """Some servers give a string, some a list of parts."""
-    if isinstance(content, str):
-        return content
-    if isinstance(content, list):
-        texts = [part.get("text") for part in content if isinstance(part, Mapping)]
-        return "".join(text for text in texts if isinstance(text, str))
-    return "" if content is None else str(content)
-
-
-def _usage(body: Mapping[str, Any], finish: object) -> dict[str, Any]:
-    """Tokens and the server's own words on who answered: what a report may want, and only plain values."""
-    counted = body.get("usage")
-    tokens = counted if isinstance(counted, Mapping) else {}
-    usage: dict[str, Any] = {name: tokens[name] for name in _USAGE if isinstance(tokens.get(name), int)}
-    said = {"finish_reason": finish, "model": body.get("model"), "system_fingerprint": body.get("system_fingerprint")}
-    return usage | {name: value for name, value in said.items() if isinstance(value, str)}

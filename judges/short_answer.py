@@ -9,8 +9,8 @@ from typing import NamedTuple
 from judges.normalise import drop, drop_f1, first_number, hotpot_f1, musique_f1, plain_value, squad
 from judges.unavailable import states_unavailable
 from kvrelay.core.errors import ConfigError
+from kvrelay.judging.local import LocalJudge, Ruling, settled_here
 from kvrelay.judging.protocol import BlindItem
-from kvrelay.run.record import Verdict, digest
 
 RULES_VERSION = 1
 """Part of the judge's id: a changed rule is a changed judge."""
@@ -44,32 +44,26 @@ class ShortAnswer:
         if not self.value_prefix:
             raise ConfigError("judge.*.value_prefix is empty and would hold for every type; wanted a prefix, as niah")
 
-    @property
-    def id(self) -> str:
+    def settled(self, name: str) -> LocalJudge:
+        """Nothing can be missing, and the settings are the whole identity."""
         types = {"drop_types": sorted(self.drop_types), "musique_types": sorted(self.musique_types)}
-        return f"short-answer-{digest(asdict(self) | types | {'version': RULES_VERSION})[:16]}"
+        settings = asdict(self) | types
+        return settled_here(name, {"rules": "short_answer", "version": RULES_VERSION, **settings}, self.decide)
 
-    @property
-    def concurrency(self) -> int:
-        return 1
-
-    def check(self) -> None:
-        """Nothing can be missing."""
-
-    def judge(self, item: BlindItem) -> Verdict:
+    def decide(self, item: BlindItem) -> Ruling:
         """True, false, or unscored: ``choice``, ``unanswerable`` and ``no_reference`` are no short answers."""
         answer = self._answer(item.candidate)
         if item.gold_choice is not None:
-            return self._verdict(item, None, reason="choice")
+            return Ruling(correct=None, reason="choice")
         if item.unanswerable:
             # the official script writes such a gold answer as the word none
             abstained = drop(answer) == "none" or states_unavailable(item.candidate)
-            return self._verdict(item, None, reason="unanswerable", scores={"abstained": float(abstained)})
+            return Ruling(correct=None, reason="unanswerable", scores={"abstained": float(abstained)})
         references = [reference for reference in item.references if reference.strip()]
         if not references:
-            return self._verdict(item, None, reason="no_reference")
+            return Ruling(correct=None, reason="no_reference")
         scores = self._scores(answer, references, item.question_type)
-        return self._verdict(item, scores["em"] == 1.0, scores=scores)
+        return Ruling(correct=scores["em"] == 1.0, scores=scores)
 
     def _answer(self, candidate: str) -> str:
         """The answer that is scored: a model that goes on does so on a new line."""
@@ -93,8 +87,3 @@ class ShortAnswer:
         if question_type in self.drop_types:
             return _DROP
         return _MUSIQUE if question_type in self.musique_types else _HOTPOT
-
-    def _verdict(
-        self, item: BlindItem, correct: bool | None, reason: str = "", scores: dict[str, float] | None = None
-    ) -> Verdict:
-        return Verdict(judge_id=self.id, item_key=item.key, correct=correct, reason=reason, scores=scores or {})

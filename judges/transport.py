@@ -1,138 +1,160 @@
-"""One chat completion from an OpenAI-compatible server, within a deadline that covers every retry and every byte."""
+"""An OpenAI-compatible server: where it is, one request to it, and what each way of failing means for the item."""
 
 from __future__ import annotations
 
 import asyncio
 import ipaddress
 import json
-import re
 import ssl
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Any, TypeVar
+from typing import Any
 from urllib.parse import urlsplit
 
 from openai import APIConnectionError, APIStatusError, AsyncOpenAI, DefaultAsyncHttpxClient, OpenAIError
 
+from judges.failures import Failure, retry_after_s, server_words, status_failure
+from judges.pacing import Limits
+from judges.said import Api, Said, said_by
 from kvrelay.core.errors import EndpointError
 
-T = TypeVar("T")
-
-_TOO_LONG = re.compile(
-    r"context_length|context (length|window|size)|maximum (model|context)|max_model_len"
-    r"|(prompt|input|request|messages?)\b.{0,40}\btoo (long|large)|too many tokens|exceeds?\b.{0,60}\btokens",
-    re.IGNORECASE | re.DOTALL,
-)
-_FORM_STATUSES = frozenset({400, 413, 422})
-"""The server read the request and will not have it: repeating it changes nothing."""
-
 _HOPELESS_STATUSES = frozenset({401, 403, 404})
-"""No item can succeed. So are redirects (3xx)."""
+"""No item can succeed. So are redirects (3xx), which are not followed: they would carry the key elsewhere."""
 
 _SHORTEST_SECRET = 8
 """Shorter keys are words such as "none" that people export for servers without keys; they may stand in a text."""
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Exchange:
-    """The decoded body of a successful request, or the reason and the server's words where there is none."""
-
-    body: object = None
-    reason: str = ""
-    detail: str = ""
-    retries: int = 0
+_LOOK_S = 10.0
+"""A list of models that takes longer is no sign of health."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Endpoint:
-    """Where the server is and how long one item may take. The key is in no representation and no message."""
+    """Where the server is. The key is in no representation and no message. ``timeout_s`` bounds a single request."""
 
     base_url: str
     api_key: str = field(repr=False)
     timeout_s: float
-    retries: int
 
-    def post(self, request: Mapping[str, Any]) -> Exchange:
-        """Send one chat completion. Raises `EndpointError` only where every other item would fail in the same way."""
-        return asyncio.run(self._post(dict(request)))
+    @asynccontextmanager
+    async def connected(self) -> AsyncIterator[Connection]:
+        """One client for many requests, which share its connections. A loopback server needs no proxy."""
+        http_client = DefaultAsyncHttpxClient(
+            verify=_tls(),
+            trust_env=not is_loopback(self.base_url),
+            follow_redirects=False,
+            event_hooks={"response": [_leave_answers_to_us]},
+        )
+        async with AsyncOpenAI(
+            base_url=self.base_url,
+            api_key=self.api_key,
+            max_retries=1,
+            timeout=self.timeout_s,
+            http_client=http_client,
+        ) as client:
+            yield Connection(self, client)
 
     def served(self) -> tuple[str, ...]:
         """Ids of the models that the server lists. Raises `EndpointError` when it does not answer with a list."""
         return asyncio.run(self._served())
 
-    async def _post(self, request: dict[str, Any]) -> Exchange:
-        async def create(client: AsyncOpenAI) -> Exchange:
-            # through extra_body: the fields go out as they are, whatever this release of the client knows
-            raw = await client.chat.completions.with_raw_response.create(
-                model=request["model"], messages=request["messages"], extra_body=request
-            )
-            return self._decoded(raw.http_response.content, raw.retries_taken)
-
-        try:
-            return await self._within_deadline(create, self.retries)
-        except APIStatusError as error:
-            if error.status_code in _HOPELESS_STATUSES or error.status_code < 400:
-                raise EndpointError(self._unreached(error) + await self._served_hint()) from None
-            return self._refused(error)
-        except (OpenAIError, TimeoutError) as error:
-            return Exchange(reason="transport_error", detail=self._words(error))
-
     async def _served(self) -> tuple[str, ...]:
-        async def models(client: AsyncOpenAI) -> bytes:
-            return (await client.models.with_raw_response.list()).http_response.content
+        async with self.connected() as connection:
+            return await connection.served()
 
+    def scrub(self, text: str) -> str:
+        """Take the key out of a server's words: some echo it."""
+        return text.replace(self.api_key, "***") if len(self.api_key) >= _SHORTEST_SECRET else text
+
+
+class Connection:
+    """An open client of one endpoint; lives in one event loop."""
+
+    def __init__(self, endpoint: Endpoint, client: AsyncOpenAI) -> None:
+        self._endpoint = endpoint
+        self._client = client
+
+    async def post(self, api: Api, body: Mapping[str, Any]) -> Said:
+        """What the server said to one request, which is never streamed.
+
+        Raises `Failure`, and `EndpointError` only where every other item would fail in the same way.
+        """
         try:
-            body = json.loads(await self._within_deadline(models, min(1, self.retries)))
-            return tuple(str(model["id"]) for model in body["data"])
+            # through extra_body: the fields go out as they are, whatever this release of the client knows
+            content = await (self._respond if api == "responses" else self._complete)(body)
+        except APIStatusError as error:
+            trouble = await self._trouble(error)
+        except OpenAIError as error:
+            trouble = Failure(self._words(error), retried=True, breaks=True)
+        else:
+            return self._said(api, content)
+        # here, so that the client's error, which may hold the key, does not hang on to ours as its context
+        raise trouble
+
+    async def _trouble(self, error: APIStatusError) -> Failure | EndpointError:
+        if error.status_code in _HOPELESS_STATUSES or error.status_code < 400:
+            return EndpointError(self._unreached(error) + await self._served_hint())
+        return status_failure(error.status_code, self._words(error), retry_after_s(error.response.headers))
+
+    async def _complete(self, body: Mapping[str, Any]) -> bytes:
+        raw = await self._client.chat.completions.with_raw_response.create(
+            model=body["model"], messages=body["messages"], extra_body=body
+        )
+        return raw.http_response.content
+
+    async def _respond(self, body: Mapping[str, Any]) -> bytes:
+        return (await self._client.responses.with_raw_response.create(extra_body=body)).http_response.content
+
+    async def served(self) -> tuple[str, ...]:
+        """As `Endpoint.served`."""
+        try:
+            async with asyncio.timeout(min(_LOOK_S, self._endpoint.timeout_s)):
+                raw = await self._client.models.with_raw_response.list()
+            listed = json.loads(raw.http_response.content)["data"]
+            return tuple(self._endpoint.scrub(str(model["id"])) for model in listed)
         except (OpenAIError, TimeoutError) as error:
-            raise EndpointError(self._unreached(error)) from None
+            words = self._unreached(error)
         except (ValueError, RecursionError, KeyError, TypeError):
-            raise EndpointError(
-                f"GET {self.base_url}/models did not answer with a list of models: is this an OpenAI-compatible "
-                f"server? Set judge.*.base_url; it usually ends in /v1"
-            ) from None
+            words = (
+                f"GET {self._endpoint.base_url}/models did not answer with a list of models: is this an "
+                f"OpenAI-compatible server? {self._path_hint()}"
+            )
+        raise EndpointError(words)
+
+    async def is_healthy(self) -> bool:
+        """Whether the server lists its models."""
+        try:
+            await self.served()
+        except EndpointError:
+            return False
+        return True
+
+    def given_up(self, words: str, limits: Limits) -> str:
+        """What to say when the server has not come back."""
+        return (
+            f"judge's server at {self._endpoint.base_url} has failed for {limits.breaker_patience_s:g} s "
+            f"(judge.*.breaker_patience_s); the last failure: {words}. What was judged is kept: mend the server "
+            f"(judge.*.base_url) or lower judge.*.concurrency, and the same command judges the rest"
+        )
 
     async def _served_hint(self) -> str:
         try:
-            return f"; it serves: {', '.join(await self._served()) or 'nothing'}"
+            return f"; it serves: {', '.join(await self.served()) or 'nothing'}"
         except EndpointError:
             return ""
 
-    async def _within_deadline(self, call: Callable[[AsyncOpenAI], Awaitable[T]], retries: int) -> T:
-        """The client's own timeout restarts with every byte, so a slow drip outlives it; this deadline is total.
-
-        A client a call costs a third of a millisecond and keeps a broken kept-alive connection from hitting the next
-        item. Redirects are not followed: they would carry the key elsewhere. A loopback server needs no proxy.
-        """
-        http_client = DefaultAsyncHttpxClient(
-            verify=_tls(), trust_env=not is_loopback(self.base_url), follow_redirects=False
-        )
-        async with (
-            asyncio.timeout(self.timeout_s),
-            AsyncOpenAI(
-                base_url=self.base_url,
-                api_key=self.api_key,
-                max_retries=retries,
-                timeout=self.timeout_s,
-                http_client=http_client,
-                default_headers={"Connection": "close"},
-            ) as client,
-        ):
-            return await call(client)
-
-    def _decoded(self, content: bytes, retries: int) -> Exchange:
+    def _said(self, api: Api, content: bytes) -> Said:
+        """Raises `Failure` for a body that is no reply of this API: a proxy's page, an error under a good status."""
         try:
-            return Exchange(body=json.loads(content), retries=retries)
+            said = said_by(api, json.loads(content))
         except (ValueError, RecursionError):
+            said = None
+        if said is None:
             words = content[:300].decode("utf-8", "replace")
-            return Exchange(reason="transport_error", detail=self.scrub(f"no JSON: {words}"), retries=retries)
-
-    def _refused(self, error: APIStatusError) -> Exchange:
-        status, words = error.status_code, self._words(error)
-        if status == 413 or (status in _FORM_STATUSES and _TOO_LONG.search(words)):
-            return Exchange(reason="too_long", detail=words)
-        return Exchange(reason="rejected" if status in _FORM_STATUSES else "transport_error", detail=words)
+            raise Failure(self._endpoint.scrub(f"no completion: {words}"), breaks=True)
+        return said.put_through(self._endpoint.scrub)
 
     def _unreached(self, error: Exception) -> str:
         """What happened at which URL, and the key of the configuration to change."""
@@ -141,21 +163,26 @@ class Endpoint:
         if status in (401, 403):
             hint = "put a valid key into the environment variable that judge.*.api_key_env names"
         elif status is not None:
-            hint = "change judge.*.base_url (it usually ends in /v1) or judge.*.model to what is served"
-        return f"judge's server at {self.base_url}: {self._words(error)}; {hint}"
+            hint = f"{self._path_hint()}, or judge.*.model to what is served"
+        return f"judge's server at {self._endpoint.base_url}: {self._words(error)}; {hint}"
+
+    def _path_hint(self) -> str:
+        """Most servers want /v1, and most people forget it."""
+        base = self._endpoint.base_url
+        if urlsplit(base).path.rstrip("/").endswith("/v1"):
+            return "set judge.*.base_url to where the API is; its path is usually /v1 and nothing else"
+        return f"set judge.*.base_url, perhaps to {base}/v1: it usually ends in /v1"
 
     def _words(self, error: Exception) -> str:
         if isinstance(error, TimeoutError):
-            return f"no whole reply within {self.timeout_s:g} s (judge.*.timeout_s)"
+            return "no whole reply in time"
         if isinstance(error, APIStatusError):
-            return self.scrub(f"HTTP {error.status_code}: {_server_words(error.body) or error.response.text}"[:500])
-        if isinstance(error, APIConnectionError) and error.__cause__ is not None:
-            return self.scrub(f"{error} {type(error.__cause__).__name__}: {error.__cause__}")
-        return self.scrub(f"{type(error).__name__}: {error}")
-
-    def scrub(self, text: str) -> str:
-        """Take the key out of a server's words: some echo it."""
-        return text.replace(self.api_key, "***") if len(self.api_key) >= _SHORTEST_SECRET else text
+            words = f"HTTP {error.status_code}: {server_words(error.body) or error.response.text}"
+        elif isinstance(error, APIConnectionError) and error.__cause__ is not None:
+            words = f"{error} {type(error.__cause__).__name__}: {error.__cause__}"
+        else:
+            words = f"{type(error).__name__}: {error}"
+        return self._endpoint.scrub(words)[:500]
 
 
 def is_loopback(url: str) -> bool:
@@ -167,14 +194,10 @@ def is_loopback(url: str) -> bool:
         return host == "localhost"
 
 
-def _server_words(body: object) -> str:
-    """OpenAI and vLLM write error.message (or message), FastAPI writes detail."""
-    if not isinstance(body, Mapping):
-        return body if isinstance(body, str) else ""
-    inner = body.get("error", body)
-    if isinstance(inner, Mapping):
-        inner = inner.get("message") or inner.get("detail") or inner
-    return str(inner)
+async def _leave_answers_to_us(response: Any) -> None:
+    """The client's one retry is for connections that broke, as kept-alive ones do; a server's answers are ours to
+    count, to slow down for and to wait for."""
+    response.headers["x-should-retry"] = "false"
 
 
 @cache

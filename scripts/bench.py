@@ -1,4 +1,4 @@
-"""Benchmarks: python scripts/bench.py bench=grid, rotation or executor. Prints tables, writes out/bench/NAME/."""
+"""Benchmarks: python scripts/bench.py bench=grid, or another of `benches/`. Prints tables, writes out/bench/NAME/."""
 
 from __future__ import annotations
 

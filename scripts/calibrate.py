@@ -20,7 +20,7 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 from kvrelay.core.errors import ConfigError
 from kvrelay.judging.blind import blind_item
-from kvrelay.judging.protocol import Judge
+from kvrelay.judging.protocol import SettledJudge
 from kvrelay.run.build import build_group
 from kvrelay.run.experiment import Experiment
 from kvrelay.run.provenance import provenance
@@ -40,8 +40,8 @@ def run_calibration(config: Mapping[str, Any]) -> Path:
     (model,) = config["model"] or {"": None}
     name = f"{model}-{next(iter(config['dataset']))}"
     records = {arm: _answers(config, datasets, name, arm) for arm in ((True, False) if config["dirty"] else (True,))}
-    (judge,) = build_group(config["judge"], "judge").values()
-    rows = [_row(dataset, records, judge, config) for dataset in datasets]
+    ((judge_name, judge),) = build_group(config["judge"], "judge").items()
+    rows = [_row(dataset, records, judge.settled(judge_name), config) for dataset in datasets]
     lines = _lines(rows, config)
     sys.stdout.write("\n".join(lines) + "\n")
     path = Path(config["out"]) / "calibrate" / f"{name}.json"
@@ -92,7 +92,7 @@ def _answers(
 
 
 def _row(
-    dataset: str, records: Mapping[bool, Mapping[tuple[str, str], list[RunRecord]]], judge: Judge, config: Any
+    dataset: str, records: Mapping[bool, Mapping[tuple[str, str], list[RunRecord]]], judge: SettledJudge, config: Any
 ) -> dict[str, Any]:
     """Rates of one data set by arm, and whether it meets the two limits."""
     arms = {
@@ -106,10 +106,10 @@ def _row(
     return {"name": dataset, "n": arms["shift"]["n"], "arms": arms, "meets": meets and not mirrored}
 
 
-def _rates(records: Iterable[RunRecord], judge: Judge) -> dict[str, float]:
+def _rates(records: Iterable[RunRecord], judge: SettledJudge) -> dict[str, float]:
     """Shares of the answers: strict and lenient exact match, and those that hold the deleted value."""
     found = list(records)
-    scores = [judge.judge(blind_item(record, judge.id)).scores for record in found]
+    scores = [verdict.scores for verdict in judge.verdicts(blind_item(record, judge.facts.id) for record in found)]
     leaks = [str(record.notes["erased_value"]) in (record.answer or "") for record in found]
     n = len(found)
     return {

@@ -35,7 +35,8 @@ def call(main: Callable[[], Any]) -> None:
 
 @contextmanager
 def told() -> Iterator[None]:
-    """Exit with the error's own status; 130 when interrupted (SIGTERM is one too), 141 when a reader closed the pipe.
+    """Exit with the error's own status; 130 when interrupted (SIGTERM, SIGUSR1 and SIGUSR2 are that too), 141 when a
+    reader closed the pipe.
 
     Anything else is a fault of this software and keeps its stack trace, as all errors do with HYDRA_FULL_ERROR=1.
     """
@@ -43,8 +44,9 @@ def told() -> Iterator[None]:
     try:
         yield
         sys.stdout.flush()
-    except KeyboardInterrupt:
-        _leave("interrupted; what is finished is kept, and the same command goes on from there", INTERRUPTED)
+    except KeyboardInterrupt as stop:
+        why = f" ({stop})" if str(stop) else ""
+        _leave(f"interrupted{why}; what is finished is kept, and the same command goes on from there", INTERRUPTED)
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(CLOSED_PIPE)
@@ -57,6 +59,8 @@ def told() -> Iterator[None]:
 def _prepare() -> None:
     with suppress(ValueError):  # a launcher may call from a thread, where signals are not to be had
         signal.signal(signal.SIGTERM, _interrupt)
+        for number in (signal.SIGUSR1, signal.SIGUSR2):
+            signal.signal(number, _after(signal.getsignal(number)))
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # tables hold signs that not every terminal has
             stream.reconfigure(errors="backslashreplace")
@@ -64,6 +68,24 @@ def _prepare() -> None:
 
 def _interrupt(*_: Any) -> None:
     raise KeyboardInterrupt
+
+
+def _after(handler: Any) -> Any:
+    """A job launcher's own handler of a signal, which asks the scheduler to start the job again and exits.
+
+    What it raises, where it may not or cannot, is an interruption: as an ordinary exception it could be taken, on its
+    way out, for a failure of what it interrupts.
+    """
+    if not callable(handler) or handler is _interrupt:
+        return _interrupt
+
+    def obey(number: int, frame: Any) -> None:
+        try:
+            handler(number, frame)
+        except Exception as error:
+            raise KeyboardInterrupt(" ".join(str(error).split())) from error
+
+    return obey
 
 
 def _leave(words: str, status: int) -> NoReturn:

@@ -2,30 +2,29 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import yaml
 from command import CONF
+from stages import JUDGING_KEYS, built, command, judging_settings, report, report_settings, say
 
 from kvrelay.core.errors import AssetError, ConfigError, DataError, IncompleteError
 from kvrelay.judging.protocol import Judge
-from kvrelay.judging.stage import judge_records
-from kvrelay.report.write import main_table, write_report
-from kvrelay.run.build import build, build_group, component
+from kvrelay.judging.session import admit, judge_folder, settle
+from kvrelay.run.build import build_group, component
 from kvrelay.run.experiment import Experiment, print_plan
-from kvrelay.run.progress import Progress
 from kvrelay.run.settings import ReportSettings, RunSettings, StageSettings
-from kvrelay.run.store import claim_folder, read_plans, read_records, read_verdicts, verdict_appender
+from kvrelay.run.store import claim_folder, read_plans
 
 REPAIR = ("allocator", "budget", "executor")
 GROUPS = frozenset({"model", "dataset", "selector", "retention", "position", *REPAIR, "judge"})
-SCRIPT_KEYS = frozenset({"data", "data_as", "stages", "dry_run", "report"})
+SCRIPT_KEYS = frozenset({"data", "data_as", "stages", "dry_run", "report", *JUDGING_KEYS})
 SAMPLING = frozenset({"limit", "per_conversation"})
 """What makes a data set's config a published sample; a user's own file is read whole."""
+STRATA = frozenset({"strata", "per_stratum"})
+"""The same by lengths: which texts there are at all, so that another choice is another data set."""
 FREE = {
     "model": frozenset({"source", "revision", "gguf_file", "device", "cache_folder"}),
     "dataset": SAMPLING | {"path", "contexts_path", "aliases_path", "articles_path", "hub_id", "revision", "folder"},
@@ -33,30 +32,29 @@ FREE = {
 """Where weights and records come from, where they run, how many are asked: none makes it another measurement."""
 
 
-def say(line: str) -> None:
-    """Progress and notes go to stderr; tables and paths to stdout."""
-    sys.stderr.write(f"{line}\n")
-
-
 def compose_run(config: Any) -> int:
-    """Run the stages that ``stages`` names. Returns the exit status; raises for everything that stops a run early."""
-    asked, report = _stage_settings(config), _report_settings(config)
+    """Run the stages that ``stages`` names. Returns the exit status; raises for everything that stops a run early.
+
+    Judges are met, and held to their gold items, before the hours of answering; the judging stage goes on with them.
+    """
+    asked, told, judging = _stage_settings(config), report_settings(config), judging_settings(config)
     _, experiment, judges = compose(config)
     if asked.dry_run:
         print_plan(experiment)
         return 0
     status = 0
-    if "judge" in asked.stages:
-        for judge in judges.values():
-            judge.check()
+    settled = settle(judges) if "judge" in asked.stages else {}
     if "run" in asked.stages:
+        claim_folder(experiment.folder, experiment.settings.name)
+        for judge in settled.values():
+            admit(experiment.folder, judge, judging, say)
         status = _run(experiment)
     else:
         _require_results(experiment)
-    if "judge" in asked.stages:
-        _judge(experiment.folder, judges)
+    if settled:
+        judge_folder(experiment.folder, settled, judging, say, command=command())
     if "report" in asked.stages:
-        return max(status, _report(experiment.folder, report))
+        return max(status, report(experiment.folder, told))
     return status
 
 
@@ -67,15 +65,14 @@ def compose(config: Any) -> tuple[RunSettings, Experiment, dict[str, Judge]]:
     dataset = dict(config["dataset"] or {})
     plain = {key: value for key, value in config.items() if key not in GROUPS | SCRIPT_KEYS}
     plain["max_history_tokens"] = dataset.pop("max_history_tokens", None)
-    settings: RunSettings = _built(RunSettings, plain)
-    _check_names(config, settings, _report_settings(config))
+    settings: RunSettings = built(RunSettings, plain)
+    _check_names(config, settings, report_settings(config))
     if asked.data is not None:
         dataset = recognised(asked.data, asked.data_as)
     composed = {**config, "dataset": {name: _limited(part, settings.limit) for name, part in dataset.items()}}
     judged = config["judge"] or "judge" in asked.stages
     judges: dict[str, Judge] = build_group(config["judge"], "judge") if judged else {}
-    ids = tuple(judge.id for judge in judges.values())
-    experiment = Experiment(composed, settings, ids, tuple(changed(config)))
+    experiment = Experiment(composed, settings, tuple(judges), tuple(changed(config)))
     return settings, experiment, judges
 
 
@@ -96,21 +93,8 @@ def changed(config: Mapping[str, Any]) -> Iterator[str]:
 
 def _stage_settings(config: Mapping[str, Any]) -> StageSettings:
     given = {key: config[key] for key in ("stages", "dry_run", "data", "data_as") if key in config}
-    settings: StageSettings = _built(StageSettings, given)
+    settings: StageSettings = built(StageSettings, given)
     return settings
-
-
-def _report_settings(config: Mapping[str, Any]) -> ReportSettings:
-    given = config.get("report")
-    if not isinstance(given, Mapping):
-        raise ConfigError(f"report = {given!r}: wanted a mapping with baseline, resamples and seed (key: report)")
-    usual = "qa" if config.get("allocator") else "table1"
-    settings: ReportSettings = _built(ReportSettings, {**given, "view": given.get("view") or usual}, "report")
-    return settings
-
-
-def _built(kind: type, given: Mapping[str, Any], key: str = "") -> Any:
-    return build({"_target_": f"{kind.__module__}.{kind.__qualname__}", **given}, key)
 
 
 def _check_names(config: Mapping[str, Any], settings: RunSettings, report: ReportSettings) -> None:
@@ -149,15 +133,15 @@ def recognised(path: str, prefix: str = "") -> dict[str, Any]:
             read = CONF / "dataset" / f"{prefix}{name}.yaml"
             if located is not None and read.is_file():
                 part = yaml.safe_load(read.read_text(encoding="utf-8"))[read.stem]
-                found[read.stem] = {**part, **dict.fromkeys(SAMPLING & part.keys()), **located}
+                found[read.stem] = {**part, **dict.fromkeys((SAMPLING | STRATA) & part.keys()), **located}
     if not found and prefix:
         wanted = ", ".join(sorted(file.stem for file in (CONF / "dataset").glob(f"{prefix}*.yaml")))
         raise DataError(f"data = {path}: none of the data sets {wanted} recognises it (keys: data, data_as)")
     if not found:
         raise DataError(
             f"data = {path}: no data set recognises it; wanted records of LongMemEval, Long-MT-Bench+, PersonaMem, "
-            "HotpotQA, 2WikiMultiHopQA, MuSiQue or IIRC (or set dataset=NAME dataset.NAME.path=FILE to see what is "
-            "wrong with a file)"
+            "HotpotQA, 2WikiMultiHopQA, MuSiQue, IIRC or HelloBench (or set dataset=NAME dataset.NAME.path=FILE to see "
+            "what is wrong with a file)"
         )
     return found
 
@@ -187,38 +171,3 @@ def _require_results(experiment: Experiment) -> None:
             "or point to its folder (keys: stages, out, name)"
         )
     claim_folder(experiment.folder, experiment.settings.name)
-
-
-def _judge(folder: Path, judges: Mapping[str, Judge]) -> None:
-    planned = {key for plan in read_plans(folder) for cell in plan.cells for key in cell.keys}
-    records = [record for key, record in read_records(folder).items() if key in planned]
-    known = {key for key, verdict in read_verdicts(folder).items() if verdict.is_final}
-    for judge in judges.values():
-        with verdict_appender(folder, judge.id) as appender:
-            progress = Progress(0, f"answers by {judge.id}")
-
-            def show(done: int, total: int, progress: Progress = progress) -> None:
-                progress.total = total
-                progress.advance()
-
-            counts = judge_records(records, judge, known, appender.append, show)
-            progress.close()
-        unscored = sum(counts.unscored.values())
-        say(
-            f"{judge.id}: {counts.judged} judged, {counts.known} known before, "
-            f"{unscored} unscored {counts.unscored or ''}"
-        )
-
-
-def _report(folder: Path, settings: ReportSettings) -> int:
-    status = 0
-    try:
-        write_report(folder, **asdict(settings))
-    except IncompleteError as error:
-        say(f"{error}")
-        status = error.exit_code
-    table = main_table(folder, settings.view)
-    sys.stdout.write(table.read_text(encoding="utf-8"))
-    sys.stdout.write(f"\n{table}\n")
-    sys.stdout.flush()
-    return status

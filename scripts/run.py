@@ -22,17 +22,20 @@ def main(config: DictConfig) -> None:
     # A job of a sweep unpickles this function elsewhere, where this folder is not on the path.
     sys.path.insert(0, SCRIPTS)
     from command import told
+    from jobs import own_folder, told_in_files
 
-    with told():
+    with told(), told_in_files(own_folder()):
         settings = OmegaConf.to_container(config, resolve=True)
+        from offline import cut_off
+
+        cut_off(settings)
         from compose import compose_run  # late: torch takes its time, and a misspelt key should not
 
         logging.basicConfig(level=logging.WARNING, format="%(message)s", stream=sys.stderr)
         for ours in ("kvrelay", "data_adapters", "judges"):
             logging.getLogger(ours).setLevel(logging.INFO)
-        status = compose_run(settings)
-    if status:
-        sys.exit(status)
+        if status := compose_run(settings):
+            sys.exit(status)
 
 
 if __name__ == "__main__":

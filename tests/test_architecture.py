@@ -16,7 +16,7 @@ PACKAGES = {"kvrelay": ROOT / "src" / "kvrelay"} | {
     name: ROOT / name for name in ("data_adapters", "judges", "scripts")
 }
 CORE = ("kvrelay.core",)
-RECORDS = ("kvrelay.run.record", "kvrelay.run.store")
+RECORDS = ("kvrelay.run.places", "kvrelay.run.record", "kvrelay.run.store")
 ALLOWED: Mapping[str, tuple[str, ...]] = {
     "kvrelay": CORE,
     "kvrelay.core": CORE,
@@ -25,7 +25,7 @@ ALLOWED: Mapping[str, tuple[str, ...]] = {
     "kvrelay.repair": (*CORE, "kvrelay.repair"),
     "kvrelay.backend": (*CORE, "kvrelay.backend"),
     "kvrelay.run": (*CORE, *(f"kvrelay.{name}" for name in ("selection", "placement", "repair", "backend", "run"))),
-    "kvrelay.judging": (*CORE, "kvrelay.judging", "kvrelay.run.record"),
+    "kvrelay.judging": (*CORE, "kvrelay.judging", *RECORDS, "kvrelay.run.progress"),
     "kvrelay.stats": ("kvrelay.core.errors", "kvrelay.stats", *RECORDS),
     "kvrelay.report": ("kvrelay.core.errors", "kvrelay.report", "kvrelay.stats", *RECORDS),
     "data_adapters": (*CORE, "kvrelay.run.record", "data_adapters"),

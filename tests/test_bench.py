@@ -45,6 +45,12 @@ def test_the_grid_bench_compares_its_ways_and_evidence_grows_linearly(tmp_path: 
     assert all(size["largest"] < size["t_by_t"] for size in found["evidence_bytes"].values())
 
 
+def test_the_bootstrap_bench_finds_scipys_interval(tmp_path: Path) -> None:
+    found = json.loads(run_bench(bench_config(tmp_path, "bootstrap")).read_text(encoding="utf-8"))
+    assert found["largest_difference"] <= 1e-12
+    assert len(found["times_s"]["ours"]) == len(found["times_s"]["scipy"]) == 1
+
+
 def test_an_unknown_bench_names_the_known_ones(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="grid, rotation"):
         run_bench(bench_config(tmp_path, "speed"))

@@ -12,6 +12,8 @@ from hydra import initialize_config_dir
 from hydra.errors import ConfigCompositionException
 from omegaconf import OmegaConf
 
+from kvrelay.report import reported
+
 CONF = Path(__file__).resolve().parents[1] / "conf"
 REPAIR = ("allocator", "budget", "executor")
 GROUPS = ("model", "dataset", "selector", "retention", "position", *REPAIR, "judge", "profile", "experiment")
@@ -23,8 +25,10 @@ PROFILES = {
     **dict.fromkeys(("sur_niah", "sur_geometry", "sur_signals"), "niah"),
     "sur_location": "location",
     "sur_holdout": "holdout",
+    "helloeval": "helloeval",
+    "table12": "table12",
 }
-"""The data of SUR's experiments; the others ask natural questions."""
+"""The data of experiments that have profiles of their own; SUR's others ask natural questions."""
 
 
 def composed(*overrides: str) -> dict[str, Any]:
@@ -41,10 +45,11 @@ def test_every_choice_composes_and_builds(group: str, choice: str) -> None:
         overrides += [f"{other}=[{name}]" for other, name in WHOLE.items() if other != group]
     if (group, choice) == ("executor", "custom"):
         overrides.append("executor.custom.experimental=true")
-    if group == "experiment" and choice.startswith("sur_"):
+    if group == "experiment" and (choice.startswith("sur_") or choice in PROFILES):
         overrides.append(f"profile=laptop_{PROFILES.get(choice, 'qa')}")
     if group == "profile" and "_" in choice:
-        overrides.append(f"experiment=sur_{choice.partition('_')[2]}")
+        kind = choice.partition("_")[2]
+        overrides.append(f"experiment={kind if kind in PROFILES else f'sur_{kind}'}")
     config = composed(*overrides)
     _, experiment, judges = compose(config)
     assert experiment.models and experiment.datasets and experiment.parts.selectors and judges
@@ -84,11 +89,27 @@ def test_the_paper_profile_is_the_published_setting() -> None:
     assert set(experiment.models) == {"llama31_8b", "qwen2_7b"}
     assert set(experiment.datasets) == {"longmemeval_s", "long_mt_bench_plus", "personamem_128k"}
     assert set(experiment.parts.selectors) == {"full", "bm25", "h2o", "snapkv", "pyramidkv", "chunkkv", "cam"}
-    assert any("qwen" in judge.id.lower() for judge in judges.values())
+    assert list(judges) == ["qwen25_32b", "lexical"]
     qwen = experiment.models["qwen2_7b"]
     assert qwen.position_range == 131072
     assert qwen.rope_parameters["factor"] * qwen.rope_parameters["original_max_position_embeddings"] == 131072
     assert "key_only" not in {cell for cell, where in settings.only_selectors.items() if where}
+
+
+def test_the_cross_judge_profile_is_the_published_setting() -> None:
+    """RoPERelay, appendix F.2: Qwen2-7B, 500 questions of LongMemEval-S, six selectors at 10 %, two judges."""
+    settings, experiment, judges = compose(composed("experiment=table12", "profile=paper_table12"))
+    assert settings.max_new_tokens == 512 and settings.name == "table1"
+    assert (set(experiment.models), set(experiment.datasets)) == ({"qwen2_7b"}, {"longmemeval_s"})
+    assert set(experiment.parts.selectors) == {"bm25", "h2o", "snapkv", "pyramidkv", "chunkkv", "cam"}
+    assert (set(experiment.parts.retentions), set(experiment.parts.positions)) == ({"r10"}, {"original", "roperelay"})
+    assert list(judges) == ["qwen25_32b", "gpt_oss_20b"]
+    told = reported.load().facts["roperelay"]["cross_judge"]["judges"]
+    assert {name: judge.max_tokens for name, judge in judges.items()} == {
+        name: told[name]["max_tokens"] for name in told
+    }
+    assert judges["gpt_oss_20b"].reasoning_effort == told["gpt_oss_20b"]["reasoning_effort"]
+    assert {judge.prompt for judge in judges.values()} == {"memory_judge_v1"}
 
 
 def test_the_laptop_profile_needs_no_network_and_no_server() -> None:

@@ -153,6 +153,12 @@ def test_make_hands_its_variables_to_the_run() -> None:
     )
 
 
+def test_make_takes_judges_for_table_12() -> None:
+    command = 'scripts/run.py experiment=table12 profile=laptop_table12 out="outputs"'
+    assert make("reproduce-table12", "PY=echo").stdout == f"{command}\n"
+    assert make("reproduce-table12", "PY=echo", "JUDGES=a,b", "LIMIT=3").stdout == f"{command} limit=3 judge=[a,b]\n"
+
+
 @pytest.mark.parametrize("target", ["reproduce-table1", "smoke", "test", "check", "bench-grid"])
 def test_make_fails_where_its_command_fails(target: str) -> None:
     done = make(target, "PY=false")

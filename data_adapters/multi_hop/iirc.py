@@ -12,6 +12,7 @@ from pathlib import Path
 
 from data_adapters.fields import Fields
 from data_adapters.files import Source
+from data_adapters.links import own
 from data_adapters.multi_hop.adapter import MultiHop
 from data_adapters.multi_hop.articles import Articles
 from data_adapters.multi_hop.layouts import IRCOT_KEYS, ircot_passages, ircot_references, unique
@@ -54,7 +55,7 @@ class IIRC(MultiHop):
         found = find(given, "iirc")
         if found is None:
             return None
-        articles = next(iter(sorted(found.parent.glob("context_articles*.json"))), None)
+        articles = next((own(path, found.parent) for path in sorted(found.parent.glob("context_articles*.json"))), None)
         return {"path": str(found)} | ({"articles_path": str(articles)} if articles else {})
 
     def files(self) -> tuple[Path, ...]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from data_adapters.fields import Fields
-from data_adapters.located import HEAD_BYTES
+from data_adapters.located import HEAD_BYTES, files_at
 from data_adapters.multi_hop.layouts import is_ircot
 from data_adapters.parse import records
 from kvrelay.core.errors import AssetError
@@ -29,8 +29,7 @@ _MUSIQUE_ID = re.compile(r"[234]hop\d*__.*")
 
 def find(given: Path, name: str) -> Path | None:
     """The first file at ``given`` (itself, or in a folder, by name) whose first record is one of the named data set."""
-    files = sorted(path for path in given.iterdir() if path.is_file()) if given.is_dir() else [given]
-    return next((path for path in files if dataset_of(path) == name), None)
+    return next((path for path in files_at(given, SUFFIXES) if dataset_of(path) == name), None)
 
 
 def dataset_of(path: Path) -> str | None:

@@ -34,6 +34,7 @@ SAMPLES: dict[str, dict[str, Any]] = {
         "path": f"{PERSONAMEM}/questions_32k_sample.csv",
         "contexts_path": f"{PERSONAMEM}/shared_contexts_32k_FIXTURE.jsonl",
     },
+    "hellobench_text_completion": {"path": "hellobench/text_completion.jsonl"},
     **MULTI_HOP,
     **{f"location_{name}": paths for name, paths in MULTI_HOP.items()},
 }

@@ -47,8 +47,8 @@ def bodies(server, judge, given: list[RunRecord]) -> list[bytes]:
     return [asked.body for asked in server.asked]
 
 
-def test_permuted_labels_and_shuffled_records_send_the_same_bytes(server, make_judge):
-    judge = make_judge(concurrency=1)
+def test_permuted_labels_and_shuffled_records_send_the_same_bytes(server, settled):
+    judge = settled(concurrency=1)
     sent = bodies(server, judge, records([0, 1, 2, 3, 4, 5]))
     assert len(sent) == 4 * 3
     assert bodies(server, judge, records([5, 3, 0, 4, 1, 2])) == sent
@@ -57,8 +57,8 @@ def test_permuted_labels_and_shuffled_records_send_the_same_bytes(server, make_j
     assert bodies(server, judge, shuffled) == sent
 
 
-def test_no_request_names_a_method(server, make_judge):
-    sent = bodies(server, make_judge(concurrency=4), records([0, 1, 2, 3, 4, 5]))
+def test_no_request_names_a_method(server, settled):
+    sent = bodies(server, settled(concurrency=4), records([0, 1, 2, 3, 4, 5]))
     for asked in server.asked:
         seen = (asked.body.decode() + asked.path + " ".join(f"{k}: {v}" for k, v in asked.headers.items())).lower()
         assert not [secret for secret in SECRETS if secret in seen]

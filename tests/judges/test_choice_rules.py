@@ -58,9 +58,9 @@ def test_both_rules_side_by_side(make_item, answer, gold, official, sound):
     assert official_choice(answer, gold) is official
     assert is_gold(sound_choice(answer, OPTIONS), gold, OPTIONS) is sound
     item = make_item(choices=OPTIONS, gold_choice=gold, candidate=answer)
-    verdict = LexicalJudge().judge(item)
+    verdict = LexicalJudge().decide(item)
     assert (verdict.correct, verdict.scores) == (sound, {"official": float(official), "sound": float(sound)})
-    assert LexicalJudge(choice_rule="official").judge(item).correct is official
+    assert LexicalJudge(choice_rule="official").decide(item).correct is official
 
 
 def test_options_with_the_same_text_are_the_same_option():
@@ -115,9 +115,9 @@ def test_real_rows(samples, make_item):
             label
             for label in choices
             if LexicalJudge()
-            .judge(make_item(choices=choices, gold_choice=gold, candidate=f"<final_answer>({label})"))
+            .decide(make_item(choices=choices, gold_choice=gold, candidate=f"<final_answer>({label})"))
             .correct
         }
         assert right == same
         echo = make_item(choices=choices, gold_choice=gold, candidate="\n".join(options))
-        assert LexicalJudge().judge(echo).scores == {"official": 0.0, "sound": 0.0}
+        assert LexicalJudge().decide(echo).scores == {"official": 0.0, "sound": 0.0}

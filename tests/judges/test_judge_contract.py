@@ -1,4 +1,4 @@
-"""What every judge of ``conf/judge`` keeps: its file builds it, its id is stable and holds no secret."""
+"""What every judge of ``conf/judge`` keeps: its file builds it, its identity is stable and holds no secret."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 
 import pytest
+from judge_server import completion
 from omegaconf import OmegaConf
 
 from judges.endpoint import OpenAICompatibleJudge
@@ -14,6 +15,8 @@ from kvrelay.core.errors import ConfigError, EndpointError
 from kvrelay.run.build import build_group
 
 CONFIGS = sorted((Path(__file__).parents[2] / "conf" / "judge").glob("*.yaml"))
+PLAIN = ("lexical", "short_answer", "qwen25_32b", "gpt_oss_20b")
+"""Judges of one verdict an answer: those of a server take a `OpenAICompatibleJudge`."""
 SECRET = "sk-3f9aPrivate77"
 
 
@@ -31,44 +34,40 @@ def environment(monkeypatch):
 
 
 def test_the_first_judges_are_there():
-    assert {"lexical", "short_answer", "qwen25_32b", "gpt_oss_20b"} <= {path.stem for path in CONFIGS}
-
-
-@pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.stem)
-def test_id_is_stable_and_opaque(path, monkeypatch):
-    judge, again = build(path), build(path)
-    assert judge == again
-    assert judge.id == again.id
-    assert re.fullmatch(r"[\w.-]+", judge.id)
-    assert judge.concurrency >= 1
-    monkeypatch.setenv("KVRELAY_JUDGE_API_KEY", "another-key")
-    monkeypatch.setenv("KVRELAY_JUDGE_URL", "http://127.0.0.1:1/v1")
-    assert build(path).id == judge.id
-    assert SECRET not in f"{judge!r} {judge.id}"
+    assert set(PLAIN) <= {path.stem for path in CONFIGS}
 
 
 @pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.stem)
 def test_the_file_sets_every_field_and_no_other(path):
     judge = build(path)
+    assert judge == build(path)
+    assert SECRET not in repr(judge)
     written = set(OmegaConf.load(path)[path.stem]) - {"_target_"}
     assert written == {field.name for field in dataclasses.fields(judge)}
     with pytest.raises(ConfigError, match=rf"judge\.{path.stem}\.max_tokns"):
         build(path, max_tokns=3)
 
 
-@pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.stem)
-def test_check_and_judge(path, monkeypatch, server, make_item):
-    """Against a server without the model ``check`` fails; against one that answers, an item gets its verdict."""
+@pytest.mark.parametrize("name", PLAIN)
+def test_settled_it_judges(name, monkeypatch, server, make_item):
+    """Against a server without the model it does not settle; against one that answers, an item gets its verdict."""
     monkeypatch.setenv("KVRELAY_JUDGE_URL", server.url)
-    judge = build(path)
+    judge = build({path.stem: path for path in CONFIGS}[name])
     if isinstance(judge, OpenAICompatibleJudge):
         with pytest.raises(EndpointError, match=r"judge\.\*\.model"):
-            judge.check()
-        server.served = [judge.model]
-    judge.check()
+            judge.settled(name)
+        server.served, server.enforces = [judge.model], ("choice",)
+        server.judge = lambda asked: completion('{"correct": true}')
+    settled, again = judge.settled(name), judge.settled(name)
+    facts = settled.facts
+    assert facts.id == again.facts.id
+    assert re.fullmatch(rf"{name}-[0-9a-f]{{16}}", facts.id)
+    assert SECRET not in facts.model_dump_json()
+    assert bool(facts.template_sha256) == isinstance(judge, OpenAICompatibleJudge)
     item = make_item(candidate="At the boathouse.")
-    verdict = judge.judge(item)
-    assert (verdict.correct, verdict.item_key, verdict.judge_id) == (True, item.key, judge.id)
+    (verdict,) = settled.verdicts([item])
+    assert (verdict.correct, verdict.item_key, verdict.judge_id) == (True, item.key, facts.id)
+    assert settled.pace() == ""
 
 
 def test_the_papers_settings():
@@ -78,4 +77,6 @@ def test_the_papers_settings():
     assert (oss.model, oss.max_tokens, oss.reasoning_effort) == ("openai/gpt-oss-20b", 2048, "medium")
     assert qwen.prompt == oss.prompt == "memory_judge_v1"
     assert qwen.reasoning_effort is None
+    assert (qwen.constraint, oss.constraint) == ("auto", "none")
+    assert qwen.api == oss.api == "chat"
     assert qwen.base_url == oss.base_url == "http://127.0.0.1:8000/v1"

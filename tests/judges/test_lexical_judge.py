@@ -54,10 +54,9 @@ def test_contains_wants_neighbours_in_order():
 
 def test_the_best_reference_counts(make_item):
     item = make_item(references=("a red kite", "kite"), candidate="The red kite.")
-    verdict = LexicalJudge().judge(item)
-    assert verdict.correct is True
-    assert verdict.scores == {"em": 1.0, "f1": 1.0, "contains": 1.0}
-    assert (verdict.item_key, verdict.judge_id) == (item.key, LexicalJudge().id)
+    ruling = LexicalJudge().decide(item)
+    assert ruling.correct is True
+    assert ruling.scores == {"em": 1.0, "f1": 1.0, "contains": 1.0}
 
 
 @pytest.mark.parametrize(
@@ -77,7 +76,9 @@ def test_the_best_reference_counts(make_item):
 )
 def test_rules(make_item, settings, candidate, correct):
     """F1 of eight tokens against two, both found: 2 * 2 / (8 + 2) = 0.4."""
-    assert LexicalJudge(**settings).judge(make_item(references=("blue kayak",), candidate=candidate)).correct is correct
+    assert (
+        LexicalJudge(**settings).decide(make_item(references=("blue kayak",), candidate=candidate)).correct is correct
+    )
 
 
 @pytest.mark.parametrize(
@@ -89,8 +90,8 @@ def test_rules(make_item, settings, candidate, correct):
     ],
 )
 def test_unscored_is_not_false(make_item, fields, reason):
-    verdict = LexicalJudge().judge(make_item(**fields))
-    assert (verdict.correct, verdict.reason, verdict.scores) == (None, reason, {})
+    ruling = LexicalJudge().decide(make_item(**fields))
+    assert (ruling.correct, ruling.reason, ruling.scores) == (None, reason, {})
 
 
 @pytest.mark.parametrize(
@@ -122,7 +123,7 @@ def test_unscored_is_not_false(make_item, fields, reason):
 )
 def test_an_unanswerable_question_wants_the_statement(make_item, candidate):
     item = make_item(unanswerable=True, references=("You mentioned a cat, not a hamster.",), candidate=candidate)
-    assert LexicalJudge().judge(item).correct is True
+    assert LexicalJudge().decide(item).correct is True
 
 
 @pytest.mark.parametrize(
@@ -145,11 +146,11 @@ def test_an_unanswerable_question_wants_the_statement(make_item, candidate):
 )
 def test_a_plain_wrong_answer_to_an_unanswerable_question_is_false(make_item, candidate):
     item = make_item(unanswerable=True, references=(), candidate=candidate)
-    assert LexicalJudge().judge(item).correct is False
+    assert LexicalJudge().decide(item).correct is False
 
 
 def test_a_confession_is_no_answer_where_there_is_one(make_item):
-    assert LexicalJudge().judge(make_item(candidate="I don't know.")).correct is False
+    assert LexicalJudge().decide(make_item(candidate="I don't know.")).correct is False
 
 
 def test_the_id_follows_the_settings():
@@ -160,8 +161,9 @@ def test_the_id_follows_the_settings():
         {"max_candidate_tokens": 12},
         {"rubric_types": ()},
     ]
-    assert LexicalJudge().id == LexicalJudge(rule="contains").id
-    assert len({LexicalJudge().id, *(LexicalJudge(**change).id for change in changes)}) == 1 + len(changes)
+    ids = [LexicalJudge(**change).settled("lexical").facts.id for change in ({}, *changes, {"rule": "contains"})]
+    assert ids[0] == ids[-1]
+    assert len(set(ids)) == 1 + len(changes)
 
 
 @pytest.mark.parametrize(

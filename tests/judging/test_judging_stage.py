@@ -1,38 +1,20 @@
-"""The stage: once an item, known ones skipped, verdicts kept when it is interrupted, and resumed."""
+"""One pass: once an item, known ones skipped, verdicts handed on as they come, exact counts of every state."""
 
 from __future__ import annotations
 
-import signal
 import threading
-from collections.abc import Callable
-from dataclasses import dataclass, field
-from itertools import count
+from collections.abc import Iterable, Iterator
 
 import pytest
+from scripted_judge import ScriptedJudge
 
 from kvrelay.core.errors import EndpointError
+from kvrelay.judging.blind import blind_sheet
 from kvrelay.judging.protocol import BlindItem
-from kvrelay.judging.stage import judge_records
+from kvrelay.judging.stage import Tally, judge_records, states
 from kvrelay.run.record import Cell, RunRecord, Verdict
 
-
-@dataclass
-class ScriptedJudge:
-    """Gives what ``decide`` says and counts its calls."""
-
-    decide: Callable[[BlindItem], bool | str | None]
-    concurrency: int = 1
-    id: str = "scripted"
-    asked: list[str] = field(default_factory=list)
-
-    def check(self) -> None: ...
-
-    def judge(self, item: BlindItem) -> Verdict:
-        self.asked.append(item.candidate)
-        said = self.decide(item)
-        reason = said if isinstance(said, str) else ""
-        correct = said if isinstance(said, bool) else None
-        return Verdict(judge_id=self.id, item_key=item.key, correct=correct, reason=reason)
+OUTCOMES = ("malformed", "truncated", "refused", "empty", "too_long", "transport_error", "rejected")
 
 
 def records(n: int, selector: str = "snapkv") -> list[RunRecord]:
@@ -56,9 +38,14 @@ def records(n: int, selector: str = "snapkv") -> list[RunRecord]:
     ]
 
 
-@pytest.mark.parametrize("concurrency", [1, 4])
-def test_each_distinct_answer_once_with_counts_and_progress(concurrency):
-    judge = ScriptedJudge(lambda item: [True, False, "malformed"][int(item.candidate) % 3], concurrency)
+def by_number(item: BlindItem) -> bool | str:
+    """0 is right, 1 is wrong, 2 … 8 are the seven reasons; and so on."""
+    said = (True, False, *OUTCOMES)[int(item.candidate) % 9]
+    return said
+
+
+def test_each_distinct_answer_once_with_counts_of_every_state_and_progress():
+    judge = ScriptedJudge(decide=by_number, usage={"prompt_tokens": 200, "completion_tokens": 7})
     verdicts: list[Verdict] = []
     ticks: list[tuple[int, int]] = []
     threads: set[int] = set()
@@ -68,26 +55,33 @@ def test_each_distinct_answer_once_with_counts_and_progress(concurrency):
         verdicts.append(verdict)
 
     error = records(1)[0].model_copy(update={"status": "error", "answer": None})
-    given = [*records(10), *records(10, "h2o"), error]
+    given = [*records(20), *records(20, "h2o"), error]
     counts = judge_records(given, judge, set(), sink, lambda done, total: ticks.append((done, total)))
-    assert sorted(judge.asked) == sorted(map(str, range(10)))
-    assert len({verdict.item_key for verdict in verdicts}) == 10
-    assert (counts.answers, counts.unanswered, counts.items, counts.known) == (20, 1, 10, 0)
-    assert (counts.correct, counts.wrong, counts.judged, counts.unscored) == (4, 3, 7, {"malformed": 3})
-    assert ticks == [(done, 10) for done in range(1, 11)]
+    assert sorted(item.candidate for item in judge.asked) == sorted(map(str, range(20)))
+    assert len({verdict.item_key for verdict in verdicts}) == 20
+    assert (counts.answers, counts.unanswered, counts.items, counts.known) == (40, 1, 20, 0)
+    # 20 items: 18 are two of each of the nine states, the last two are right and wrong
+    assert (counts.correct, counts.wrong, counts.judged) == (3, 3, 6)
+    assert counts.unscored == dict.fromkeys(sorted(OUTCOMES), 2)
+    assert (counts.tokens_in, counts.tokens_out) == (4000, 140)
+    assert ticks == [(done, 20) for done in range(1, 21)]
     assert threads == {threading.get_ident()}
+    sheet = blind_sheet(given, judge.id)
+    on_file = {verdict.item_key: verdict for verdict in verdicts[:-1]}
+    found = states(sheet.items, on_file)
+    assert sum(found.values()) == 20 and found["unjudged"] == 1
 
 
 def test_known_items_are_skipped_and_unfinal_ones_come_again():
     first = ScriptedJudge(
-        lambda item: {"0": "transport_error", "1": "malformed", "2": "rejected"}.get(item.candidate, True)
+        decide=lambda item: {"0": "transport_error", "1": "malformed", "2": "rejected"}.get(item.candidate, True)
     )
     verdicts: list[Verdict] = []
     judge_records(records(5), first, set(), verdicts.append)
     known = {verdict.item_key for verdict in verdicts if verdict.is_final}
-    second = ScriptedJudge(lambda item: False)
+    second = ScriptedJudge(decide=lambda item: False)
     counts = judge_records(records(5), second, known, verdicts.append)
-    assert sorted(second.asked) == ["0", "2"]
+    assert sorted(item.candidate for item in second.asked) == ["0", "2"]
     assert (counts.items, counts.known, counts.wrong, counts.unscored) == (5, 3, 2, {})
 
 
@@ -107,72 +101,45 @@ def test_is_final(correct, reason, final):
 
 
 def test_nothing_to_do_asks_nothing():
-    judge = ScriptedJudge(lambda item: True)
+    judge = ScriptedJudge(decide=lambda item: True)
     counts = judge_records([], judge, set(), pytest.fail)
     assert (counts.answers, counts.items, counts.judged, judge.asked) == (0, 0, 0, [])
 
 
-def test_an_interrupt_keeps_what_is_in_flight_and_begins_nothing_more():
-    """The second call signals the main thread while the first one is still under way; both end after the signal."""
-    interrupted = threading.Event()
-    calls = count()
+def test_usage_that_is_no_number_costs_nothing():
+    tally = Tally()
+    for usage in ({}, {"prompt_tokens": "many", "completion_tokens": None}, {"prompt_tokens": 5}):
+        tally.add(Verdict(judge_id="j", item_key="k", correct=True, usage=usage))
+    assert (tally.tokens_in, tally.tokens_out, tally.verdicts) == (5, 0, 3)
 
-    def decide(item: BlindItem) -> bool:
-        if next(calls) == 1:
-            signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
-        return interrupted.wait(timeout=30)
 
-    def on_interrupt(number: int, frame: object) -> None:
-        interrupted.set()
-        raise KeyboardInterrupt
-
-    judge = ScriptedJudge(decide, concurrency=2)
+def test_an_error_of_the_judge_ends_the_pass_and_keeps_what_was_judged():
+    judge = ScriptedJudge(decide=lambda item: True, gives_out_after=4)
     verdicts: list[Verdict] = []
-    before = signal.signal(signal.SIGINT, on_interrupt)
-    try:
-        with pytest.raises(KeyboardInterrupt):
-            judge_records(records(40), judge, set(), verdicts.append)
-    finally:
-        signal.signal(signal.SIGINT, before)
-    # the signal may fall into the very call that hands out the second item: then that one is for the next run
-    assert 2 <= len(judge.asked) <= 4
-    assert len(judge.asked) - 1 <= len(verdicts) <= len(judge.asked)
+    tally = Tally()
+    with pytest.raises(EndpointError, match="the server stays away"):
+        judge_records(records(200), judge, set(), verdicts.append, tally=tally)
+    assert len(verdicts) == tally.states["correct"] == 4
 
 
-def test_an_error_of_the_judge_ends_the_stage_and_keeps_what_was_judged():
-    def decide(item: BlindItem) -> bool:
-        if len(judge.asked) == 4:
-            raise EndpointError("the key is refused")
-        return True
+class Closing(ScriptedJudge):
+    """Tells whether its iterator was closed, and how many items it had taken up by then."""
 
-    judge = ScriptedJudge(decide)
-    verdicts: list[Verdict] = []
-    with pytest.raises(EndpointError, match="the key is refused"):
-        judge_records(records(200), judge, set(), verdicts.append)
-    assert 4 <= len(judge.asked) <= 5
-    assert len(verdicts) == len(judge.asked) - 1
+    closed: int | None = None
+
+    def verdicts(self, items: Iterable[BlindItem]) -> Iterator[Verdict]:
+        try:
+            yield from super().verdicts(items)
+        finally:
+            self.closed = len(self.asked)
 
 
-def test_an_error_of_the_sink_ends_the_stage():
+@pytest.mark.parametrize("error", [OSError("no space left"), KeyboardInterrupt()])
+def test_an_error_of_the_sink_gives_up_what_has_not_begun(error):
     def full(verdict: Verdict) -> None:
-        raise OSError("no space left")
+        raise error
 
-    judge = ScriptedJudge(lambda item: True)
-    with pytest.raises(OSError, match="no space left"):
+    judge = Closing(decide=lambda item: True)
+    with pytest.raises(type(error)):
         judge_records(records(200), judge, set(), full)
-    assert len(judge.asked) <= 2
-
-
-def test_a_dead_server_is_given_up_with_a_hint():
-    judge = ScriptedJudge(lambda item: "transport_error")
-    verdicts: list[Verdict] = []
-    with pytest.raises(EndpointError, match=r"3 exchanges .* after 3 of 500 items.*judge\.\*\.base_url"):
-        judge_records(records(500), judge, set(), verdicts.append, give_up_after=3)
-    assert len(verdicts) == 3
-
-
-def test_failures_apart_from_each_other_do_not_end_the_stage():
-    """Two failures stand between successes; two verdicts that come together may swap, which makes four in a row."""
-    judge = ScriptedJudge(lambda item: "transport_error" if len(judge.asked) % 3 else True)
-    counts = judge_records(records(30), judge, set(), lambda verdict: None, give_up_after=5)
-    assert (counts.correct, counts.unscored) == (10, {"transport_error": 20})
+    assert judge.closed == 1

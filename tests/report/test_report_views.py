@@ -29,12 +29,12 @@ def niah(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_views_are_found_by_name_and_unknown_ones_are_told(tmp_path: Path) -> None:
-    assert names() == ["geometry", "holdout", "location", "niah", "qa", "signals", "table1"]
+    assert names() == ["geometry", "helloeval", "holdout", "location", "niah", "qa", "signals", "table1", "table12"]
     assert main_table(tmp_path) == tmp_path / "report" / "table1.md"
     assert main_table(tmp_path, "qa") == tmp_path / "report" / "qa.md"
     for name in names():
         assert name == find(name).MAIN and find(name).ARMS[0] in ("position", "allocator")
-    with pytest.raises(ConfigError, match=r"report\.view = 'tabel1': wanted one of geometry, holdout"):
+    with pytest.raises(ConfigError, match=r"report\.view = 'tabel1': wanted one of geometry, h"):
         write_report(tmp_path, view="tabel1")
 
 

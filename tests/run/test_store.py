@@ -13,6 +13,7 @@ import pytest
 from stored_records import fill, keys_in, record
 
 from kvrelay.core.errors import AssetError, InvariantError
+from kvrelay.run.quarantine import place_of
 from kvrelay.run.record import ErrorInfo, Verdict
 from kvrelay.run.store import read_records, read_verdicts, record_appender, verdict_appender
 
@@ -83,6 +84,8 @@ def test_a_torn_tail_is_passed_over_and_cut_off(tmp_path: Path) -> None:
         assert list(read_records(tmp_path)) == ["a"]
         fill(tmp_path, record("c"))
         assert keys_in(path) == ["a", "c"]
+        fragment = whole[second:size]
+        assert not fragment or place_of(path, "torn", fragment).read_bytes() == fragment
     path.write_bytes(whole[: second - 1])
     assert read_records(tmp_path) == {}
     fill(tmp_path, record("c"))
@@ -102,8 +105,8 @@ def damaged_lines() -> dict[str, Any]:
 
     return {
         "torn": lambda line: line[: len(line) // 2],
-        "glued": lambda line: line + line,
         "flipped": flipped,
+        "glued to its own fragment": lambda line: line[:40] + flipped(line),
         "no crc": lambda line: line.replace(b'"crc"', b'"sum"'),
         "bare": lambda line: b"[1, 2]",
         "binary": lambda line: b"\x00\xff\xfe\x00",
@@ -123,8 +126,50 @@ def test_a_damaged_line_in_the_middle_is_named_and_spoils_nothing_else(
     spoil(path, 1, after)
     assert list(read_records(tmp_path)) == ["a", "c"]
     assert f"{path}:2 is damaged" in caplog.text and f"{path} holds 1 damaged line(s)" in caplog.text
+    aside = place_of(path, "line2", after + b"\n")
+    assert aside.read_bytes() == after + b"\n" and os.listdir(tmp_path / "quarantine") == [aside.name]
+    shard = path.read_bytes()
     fill(tmp_path, record("b"), worker="next")
+    caplog.clear()
     assert list(read_records(tmp_path)) == ["a", "b", "c"]
+    assert "is damaged" not in caplog.text and f"{path} holds 1 damaged line(s)" in caplog.text
+    assert path.read_bytes() == shard and os.listdir(tmp_path / "quarantine") == [aside.name]
+
+
+@pytest.mark.parametrize(
+    ("glue", "kept", "lost"),
+    [
+        (lambda a, b, c: a + b + c, "abc", False),
+        (lambda a, b, c: a + a + c, "ac", False),
+        (lambda a, b, c: a[:50] + b + c, "bc", True),
+        (lambda a, b, c: a + b[:-9] + c, "ac", True),
+        (lambda a, b, c: a + b + c[:-1], "ab", True),
+        (lambda a, b, c: a[:4] + c, "c", True),
+        (lambda a, b, c: b"\x00" * 512 + b, "b", True),
+    ],
+)
+def test_of_glued_lines_every_sound_record_is_read(
+    glue: Any, kept: str, lost: bool, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = fill(tmp_path, *(record(key, answer='said {"crc":"0", "record": {}}') for key in "abc"))
+    line = glue(*path.read_bytes().split(b"\n")[:3]) + b"\n"
+    path.write_bytes(line)
+    assert "".join(read_records(tmp_path)) == kept
+    assert f"{path}:1" in caplog.text and "glued together" in caplog.text
+    assert place_of(path, "line1", line).exists() == lost
+
+
+def test_a_folder_that_cannot_be_written_is_read_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def refuse(path: Path, data: bytes) -> Path:
+        raise AssetError("read-only")
+
+    path = fill(tmp_path, record("a"), record("b"))
+    spoil(path, 0, b"spoilt")
+    monkeypatch.setattr("kvrelay.run.quarantine.write_atomic", refuse)
+    assert list(read_records(tmp_path)) == ["b"]
+    assert f"{path}:1 is damaged" in caplog.text
 
 
 def test_an_unknown_field_is_a_damaged_line_that_names_it(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

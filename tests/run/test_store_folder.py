@@ -6,23 +6,28 @@ import hashlib
 import json
 import multiprocessing
 import os
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from kvrelay.core.errors import AssetError, ConfigError
-from kvrelay.run.record import Cell, Manifest, PlannedCell, RunPlan
+from kvrelay.run.record import Cell, JudgeFacts, Manifest, PlannedCell, RunPlan
 from kvrelay.run.store import (
     claim_folder,
+    moment,
+    read_judges,
     read_manifest,
     read_plans,
     shard_digests,
     write_atomic,
+    write_judge,
     write_manifest,
     write_plan,
     write_provenance,
 )
+from kvrelay.stats.plans import merge
 
 
 def plan(run_id: str, created: str) -> RunPlan:
@@ -58,13 +63,15 @@ def test_the_newest_manifest_and_each_runs_own(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"run_id": "a"}', '{"schema_version": 1, "surplus": 2}'])
-def test_a_damaged_plan_or_manifest_is_named(text: str, tmp_path: Path) -> None:
+def test_a_damaged_plan_or_manifest_is_named(text: str, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     write_atomic(tmp_path / "runs" / "a.json", text)
     write_atomic(tmp_path / "manifest.json", text)
     with pytest.raises(AssetError, match=r"a\.json is damaged.*delete it"):
         read_plans(tmp_path)
-    with pytest.raises(AssetError, match=r"manifest\.json is damaged"):
-        read_manifest(tmp_path)
+    assert read_manifest(tmp_path) is None
+    assert f"{tmp_path / 'manifest.json'} is damaged and counts as missing" in caplog.text
+    write_manifest(tmp_path, manifest("b"))
+    assert read_manifest(tmp_path) == manifest("b")
 
 
 def test_a_plan_of_a_newer_schema_is_refused(tmp_path: Path) -> None:
@@ -125,7 +132,15 @@ def test_a_claim_makes_the_folder_marks_it_and_leaves_no_probe(tmp_path: Path) -
     folder = tmp_path / "out" / "table1"
     claim_folder(folder, "table1")
     assert claimed(folder) == {"experiment": "table1", "schema_version": 1}
-    assert sorted(os.listdir(folder)) == ["judges", "kvrelay.json", "provenance", "records", "report", "runs", "verdicts"]
+    assert sorted(os.listdir(folder)) == [
+        "judges",
+        "kvrelay.json",
+        "provenance",
+        "records",
+        "report",
+        "runs",
+        "verdicts",
+    ]
     assert [path for path in folder.rglob("*") if path.name.startswith(".")] == []
     (folder / "records" / "w.jsonl").write_bytes(b"x")
     claim_folder(folder, "table1")
@@ -160,6 +175,40 @@ def test_a_marker_that_cannot_be_ours_is_refused(text: str, words: str, tmp_path
     with pytest.raises(ConfigError, match=f"{words}.*key: out"):
         claim_folder(tmp_path, "e")
     assert os.listdir(tmp_path) == ["kvrelay.json"]
+
+
+def test_a_damaged_marker_is_written_anew_where_the_plans_tell_whose_folder_it_is(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    claim_folder(tmp_path, "e")
+    write_plan(tmp_path, plan("a", "2026"))
+    (tmp_path / "kvrelay.json").write_text('{"exp')
+    with pytest.raises(ConfigError, match="damaged"):
+        claim_folder(tmp_path, "other")
+    claim_folder(tmp_path, "e")
+    assert claimed(tmp_path) == {"experiment": "e", "schema_version": 1} and "is damaged" in caplog.text
+
+
+@pytest.mark.parametrize("created", ["2999-01-01T00:00:00+00:00", "2999-01-01T00:00:00"])
+def test_what_comes_later_is_newer_however_the_clock_was_set(created: str, tmp_path: Path) -> None:
+    assert moment(tmp_path) <= datetime.now(UTC).isoformat(timespec="microseconds")
+    write_plan(tmp_path, plan("old", created))
+    write_atomic(tmp_path / "runs" / "damaged.json", '{"created": 7}')
+    write_atomic(tmp_path / "judges" / "j.json", '{"created": "2998"}')
+    assert moment(tmp_path) == "2999-01-01T00:00:00.000001+00:00"
+    write_plan(tmp_path, plan("new", moment(tmp_path)))
+    (tmp_path / "runs" / "damaged.json").unlink()
+    assert [one.run_id for one in read_plans(tmp_path)] == ["old", "new"]
+    assert merge(read_plans(tmp_path)).experiment == "e"
+
+
+def test_the_name_of_a_judges_file_stays_in_its_folder(tmp_path: Path) -> None:
+    ids = ["plain-1", "../../outside", "a/b", "x" * 200 + "1", "x" * 200 + "2"]
+    for name in ids:
+        write_judge(tmp_path / "e", JudgeFacts(name="j", id=name, created="2026"))
+    assert sorted(facts.id for facts in read_judges(tmp_path / "e")) == sorted(ids)
+    assert os.listdir(tmp_path) == ["e"] and len(os.listdir(tmp_path / "e" / "judges")) == 5
+    assert (tmp_path / "e" / "judges" / "plain-1.json").exists()
 
 
 def test_a_folder_that_cannot_be_written_is_found_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

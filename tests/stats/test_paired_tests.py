@@ -50,6 +50,12 @@ def test_sign_flip_of_other_sums_is_exact_while_it_can_be() -> None:
     assert sign_flip(sums) == pytest.approx(_enumerated(sums), abs=1e-15)
 
 
+def test_sums_that_cancel_on_paper_are_reached_by_every_flip() -> None:
+    """Thirds add up to zero but for a rounding: every sum reaches that, as every whole-number sum reaches zero."""
+    whole = np.array([-1.0, 2.0, -1.0, -3.0, 4.0, 1.0, -2.0, -1.0, 1.0])
+    assert sign_flip(whole) == sign_flip(whole / 3) == 1.0
+
+
 def test_sign_flip_by_chance_agrees_with_the_exact_value() -> None:
     """22 halves: too many to enumerate, but doubled they are whole numbers, whose test is exact."""
     sums = np.array([0.5] * 15 + [-0.5] * 7)

@@ -204,6 +204,7 @@ def test_a_score_out_of_range_is_refused() -> None:
 )
 def test_choice_by_log_probability(options: dict[str, float], gold: str | None, expected: object) -> None:
     files = study_files(SMALL, judges=())
+    changed(files, 2, gold_choice=gold)
     record = changed(files, 0, choice_logprobs=options, gold_choice=gold)
     table = joined(files).table.set_index("key")
     found = table.loc[record.key, "choice_correct"]

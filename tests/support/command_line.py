@@ -11,19 +11,19 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def start(*overrides: str, **environment: str) -> subprocess.Popen[str]:
-    """The command, begun; nothing on this machine's network is asked."""
+def start(*overrides: str, script: str = "run.py", **environment: str) -> subprocess.Popen[str]:
+    """A command of ``scripts/``, begun; nothing on this machine's network is asked."""
     paths = os.pathsep.join([str(ROOT / "src"), str(ROOT)])
     plain = {name: value for name, value in os.environ.items() if name not in ("HYDRA_FULL_ERROR", "KVRELAY_JUDGE_URL")}
     given = {**plain, "PYTHONPATH": paths, "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1", **environment}
-    command = [sys.executable, str(ROOT / "scripts" / "run.py"), *overrides]
+    command = [sys.executable, str(ROOT / "scripts" / script), *overrides]
     pipe = subprocess.PIPE
     return subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True, cwd=ROOT, env=given)
 
 
-def call(*overrides: str, **environment: str) -> tuple[int, str, str]:
+def call(*overrides: str, script: str = "run.py", **environment: str) -> tuple[int, str, str]:
     """(exit status, stdout, stderr) of the command."""
-    process = start(*overrides, **environment)
+    process = start(*overrides, script=script, **environment)
     out, err = process.communicate(timeout=240)
     return process.returncode, out, err
 

@@ -17,6 +17,7 @@ from transformers import AutoConfig, AutoTokenizer
 from transformers.utils import logging as transformers_logging
 
 from kvrelay.backend.attention import ATTENTION_NAME, register_attention
+from kvrelay.backend.device import own_device
 from kvrelay.backend.model import CausalModel, ModelFacts
 from kvrelay.backend.scope import refuse_out_of_scope, rope_parameters
 from kvrelay.backend.tiny import SEEDED, seeded_folder
@@ -79,7 +80,7 @@ class ModelSpec:
 def read_config(spec: ModelSpec) -> Any:
     """The model's config with the spec's rotary settings, in scope; no weights are read."""
     folder, extra = _located(spec)
-    config = _try(spec, lambda: AutoConfig.from_pretrained(folder, **extra))
+    config = _try(spec, lambda: AutoConfig.from_pretrained(folder, **extra, trust_remote_code=False))
     if spec.rope_parameters:
         config.rope_parameters = {**rope_parameters(config), **spec.rope_parameters}
     refuse_out_of_scope(config, spec.name)
@@ -98,7 +99,12 @@ def read_tokenizer(spec: ModelSpec) -> Any:
             f"model {spec.name}: {folder} has no tokenizer ({', '.join(VOCABULARIES)}); copy the model's tokenizer "
             f"files there (key: model.{spec.name}.source)"
         )
-    return _try(spec, lambda: AutoTokenizer.from_pretrained(folder, **extra), "tokenizer")
+    return _try(spec, lambda: _tokenizer(folder, extra), "tokenizer")
+
+
+def _tokenizer(folder: str, extra: dict[str, Any]) -> Any:
+    # said aloud: without it transformers asks on the terminal, and waits, where a folder brings code of its own
+    return AutoTokenizer.from_pretrained(folder, **extra, trust_remote_code=False)
 
 
 def facts_of(spec: ModelSpec, config: Any) -> ModelFacts:
@@ -135,7 +141,7 @@ def load_model(spec: ModelSpec) -> CausalModel:
         given["device_map"] = "auto"
     module = _try(spec, lambda: read_weights(folder, **given, **extra), "weights")
     if spec.device != "auto":
-        module = module.to(spec.device)
+        module = module.to(own_device(spec.device, torch.cuda.device_count()))
     return wrap_model(module.eval(), facts_of(spec, config), _named_eos(spec))
 
 
@@ -280,7 +286,7 @@ def _convert_gguf(spec: ModelSpec, folder: Path) -> None:
     except ImportError:
         log.debug("this transformers always dequantises GGUF files")
     module = _try(spec, lambda: read_weights(source, dtype=torch.float32, **given), "weights")
-    tokenizer = _try(spec, lambda: AutoTokenizer.from_pretrained(source, **extra), "tokenizer")
+    tokenizer = _try(spec, lambda: _tokenizer(source, extra), "tokenizer")
 
     def write(partial: Path) -> None:
         module.save_pretrained(partial)

@@ -11,15 +11,23 @@ from typing import Any
 
 from transformers import AutoModelForCausalLM
 
+from kvrelay.core.errors import AssetError
+
+PICKLES = ("*.bin", "*.pt", "*.pth", "*.pkl", "*.ckpt")
+
 
 def read_weights(folder: str, **given: Any) -> Any:
     """The causal model in a folder (or of a hub id); ``given`` is what transformers takes.
 
-    Raises ``ValueError`` where a tensor of the model is not in the files, has another shape there, or where the files
-    hold layers that the config does not have.
+    Only safetensors and GGUF files are read, and no code that comes with a model is run. Raises `AssetError` for a
+    folder that has its weights as pickles alone, ``ValueError`` where a tensor of the model is not in the files, has
+    another shape there, or where the files hold layers that the config does not have.
     """
+    if "gguf_file" not in given:
+        _refuse_pickles(Path(folder))
+        given["use_safetensors"] = True
     module, found = AutoModelForCausalLM.from_pretrained(
-        folder, **given, output_loading_info=True, ignore_mismatched_sizes=True
+        folder, **given, output_loading_info=True, ignore_mismatched_sizes=True, trust_remote_code=False
     )
     wrong = {
         "missing from its files": sorted(found["missing_keys"]),
@@ -30,6 +38,16 @@ def read_weights(folder: str, **given: Any) -> Any:
     if said:
         raise ValueError("; ".join(said))
     return module
+
+
+def _refuse_pickles(folder: Path) -> None:
+    """A pickle is a program: reading one runs it."""
+    pickles = sorted(path.name for pattern in PICKLES for path in folder.glob(pattern)) if folder.is_dir() else []
+    if pickles and not any(folder.glob("*.safetensors")):
+        raise AssetError(
+            f"{folder} has its weights as pickles ({pickles[0]}), which can run code when they are read; wanted "
+            "safetensors or GGUF: take the model's safetensors files (key: model.*.source)"
+        )
 
 
 def written_once(folder: Path, write: Callable[[Path], None]) -> None:

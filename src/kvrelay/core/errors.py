@@ -2,11 +2,24 @@
 
 from __future__ import annotations
 
+import re
+
+_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+
+
+def visible(text: str) -> str:
+    """Text whose signs that act in place of being shown stand as their escapes. Names and ids come from data: ANSI
+    sequences act on a terminal, bidirectional controls turn lines round, and a lone surrogate is no text at all."""
+    return _CONTROLS.sub(lambda sign: sign.group().encode("unicode_escape").decode(), text)
+
 
 class KVRelayError(ValueError):
     """Base of every error that a user can mend. ``exit_code`` is what the command line returns."""
 
     exit_code = 2
+
+    def __str__(self) -> str:
+        return visible(super().__str__())
 
 
 class ConfigError(KVRelayError):

@@ -1,4 +1,7 @@
-"""``python -m kvrelay.report FOLDER``: write the report of an experiment's folder, print its table, then its path."""
+"""``python -m kvrelay.report FOLDER``: write the report of an experiment's folder, print its table, then its path.
+
+``python -m kvrelay.report explain FOLDER --cell "..."`` prints the records behind a number of it.
+"""
 
 from __future__ import annotations
 
@@ -8,19 +11,27 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from kvrelay.core.errors import IncompleteError, KVRelayError
+from kvrelay.report.explain import command as explain
 from kvrelay.report.views import DEFAULT, names
 from kvrelay.report.write import main_table, write_report
+
+EXPLAIN = "explain"
+"""The first argument that asks for records in place of a report; ``./explain`` is a folder of that name."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Exit code 0, or that of the error: 5 for an incomplete experiment (its report is written), 6 for broken pairs."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    if given[:1] == [EXPLAIN]:
+        return explain.main(given[1:])
     parser = argparse.ArgumentParser(prog="python -m kvrelay.report", description=__doc__)
     parser.add_argument("folder", type=Path, help="OUT/<experiment>: holds runs/, records/ and verdicts/")
     parser.add_argument("--view", default=DEFAULT, help=f"the report's layout: {', '.join(names())}")
     parser.add_argument("--baseline", help="position or allocator that the others are compared with; else the view's")
     parser.add_argument("--seed", type=int, default=0, help="seed of the bootstrap's draws")
     parser.add_argument("--resamples", type=int, default=10_000, help="number of bootstrap resamples")
-    options = parser.parse_args(arguments)
+    parser.add_argument("--max-unjudged", type=int, help="answers without a verdict that it bears; else any")
+    options = parser.parse_args(given)
     code = 0
     try:
         write_report(
@@ -29,6 +40,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             baseline=options.baseline,
             seed=options.seed,
             resamples=options.resamples,
+            max_unjudged=options.max_unjudged,
         )
     except IncompleteError as error:
         code = _told(error)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from kvrelay.report import judged
 from kvrelay.report.names import cluster_unit, label
 from kvrelay.report.text import DAGGER, DOUBLE
 from kvrelay.stats.bootstrap import DAGGER_BELOW
@@ -18,8 +19,6 @@ def method(
 ) -> list[str]:
     """What is counted and how sure it is."""
     table = results.table
-    by_data = {data: results.judges[data] for data in datasets if data in results.judges}
-    judges = "; ".join(f"{label('dataset', data)}: {judge}" for data, judge in by_data.items())
     clusters = table[table["cluster"] != ""].groupby("dataset")["cluster"].nunique()
     units = "; ".join(f"{label('dataset', d)}: {clusters.get(d, 0)} ({cluster_unit(d)})" for d in datasets)
     cut = int((table["stop"] == "length").sum())
@@ -28,7 +27,7 @@ def method(
         f"Intervals: 95 %, paired cluster bootstrap, percentile, {resamples} resamples, seed {seed}; "
         f"{beside}. Pointwise, not adjusted for their number.",
         f"Clusters: {units}.",
-        f"Judge: {judges or 'none'}.",
+        *judged.who(results, datasets),
         f"Answers that ended at the token limit: {cut} of {len(table)}.",
     ]
 

@@ -2,12 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from kvrelay.report.tables import Table
-from kvrelay.stats.frame import Results
+from kvrelay.run.record import JudgeFacts, RunPlan, RunRecord, Verdict
+from kvrelay.stats.frame import Results, tidy
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stored:
+    """What an experiment's folder holds, for views that join it in another way than `Given.results` does."""
+
+    plans: Sequence[RunPlan] = ()
+    records: Mapping[str, RunRecord] = field(default_factory=dict)
+    verdicts: Mapping[str, Verdict] = field(default_factory=dict)
+    judges: Sequence[JudgeFacts] = ()
+
+    def under(self, judge: str) -> Results:
+        """The outcomes with the verdicts of one judge (an id) alone."""
+        return tidy(self.plans, self.records, self.verdicts, self.judges, judge=judge)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -16,6 +31,7 @@ class Given:
 
     results: Results
     baseline: str
+    stored: Stored = field(default_factory=Stored)
     seed: int = 0
     resamples: int = 10_000
     commits: tuple[str, ...] = ()

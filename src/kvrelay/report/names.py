@@ -56,6 +56,9 @@ DATASETS = {
     "location_musique": "Location, MuSiQue",
     "location_iirc": "Location, IIRC",
     "lab_location": "Lab location",
+    "hellobench_summarization": "HelloBench summarization",
+    "hellobench_text_completion": "HelloBench text completion",
+    "lab_hellobench": "Lab HelloBench",
     POOLED: "All data sets",
 }
 POSITIONS = {
@@ -95,6 +98,14 @@ PRIOR_WORK = ("infoflow", "cacheblend", "epic", "prophetkv", "a3", "cacheclip", 
 """Policies that carry a signal of prior work into our operator."""
 ENDPOINTS = ("shift", "replay", "reprefill")
 """Arms whose extent no budget decides."""
+JUDGES = {
+    "qwen25_32b": "Qwen2.5-32B",
+    "gpt_oss_20b": "gpt-oss-20b",
+    "lexical": "Lexical, containment",
+    "lexical_f1": "Lexical, F1",
+    "short_answer": "Short answer",
+    "human": "Human",
+}
 BUDGETS = {"0": "0 %", "slot": "slot", "suffix": "suffix", "all": "all"}
 EXECUTORS = {"interval": "Interval", "packed": "Packed", "auto": "Auto", "custom": "Custom (experimental)"}
 MEASURES = {
@@ -117,6 +128,7 @@ CLUSTERS = {
     **dict.fromkeys((name for name in DATASETS if name.endswith("erasing_niah")), "deletion case"),
     **dict.fromkeys(("hotpotqa", "twowikimultihopqa", "musique", "iirc", "lab_hotpotqa", "lab_musique"), _QUESTION),
     **dict.fromkeys(("lab_location", *(name for name in DATASETS if name.startswith("location_"))), _QUESTION),
+    **dict.fromkeys((name for name in DATASETS if "hellobench" in name), "question record"),
     POOLED: _QUESTION,
 }
 _METRIC_ORDER = {metric.name: metric.name for metric in (*METRICS, *REPAIR_METRICS)}
@@ -127,6 +139,7 @@ _KINDS: Mapping[str, Mapping[str, str]] = {
     "position": POSITIONS,
     "allocator": ALLOCATORS,
     "executor": EXECUTORS,
+    "judge": JUDGES,
     "metric": _METRIC_ORDER,
 }
 _BUDGET = re.compile(r"([pt])(\d+)")

@@ -57,6 +57,28 @@ class Reported:
             return None
         return found.baseline if other is None else found.position
 
+    def positive_under(
+        self,
+        judge: str,
+        identity: Mapping[str, Any],
+        *,
+        model: str,
+        selector: str,
+        dataset: str,
+        retention: str,
+        baseline: str,
+        position: str,
+    ) -> str | None:
+        """Where the paper says that this gain is positive under this judge, or None.
+
+        ``judge`` is what the configuration calls it; its ``identity`` must be the paper's too, where that is stated.
+        """
+        facts = self.facts["roperelay"]["cross_judge"]
+        same = (model, dataset, retention) == (facts["model"], facts["dataset"], facts["retention"])
+        moved = (baseline, position) == ("original", "roperelay")
+        stated = same and moved and selector in facts["positive"]
+        return str(facts["source"]) if stated and _same_judge(facts, judge, identity) else None
+
     @property
     def totals(self) -> Mapping[str, Any]:
         """Counts of the 36 comparisons of RoPERelay's Tables 1 and 8."""
@@ -118,6 +140,19 @@ class Reported:
 def altered(changed: Collection[str], names: Mapping[str, str | None]) -> bool:
     """Whether a component that a row names ran with other settings than its name stands for."""
     return any(f"{group}.{name}" in changed for group, name in names.items() if name)
+
+
+def _same_judge(facts: Mapping[str, Any], judge: str, identity: Mapping[str, Any]) -> bool:
+    """Whether a judge on file is the paper's of that name: template, model asked for, limit in tokens, effort."""
+    paper = dict(facts["judges"].get(judge, {}))
+    named, sent = identity.get("template") or {}, identity.get("fields") or {}
+    said = {
+        "max_tokens": sent.get("max_tokens", sent.get("max_output_tokens")),
+        "reasoning_effort": sent.get("reasoning_effort") or (sent.get("reasoning") or {}).get("effort"),
+    }
+    asked = str(identity.get("model_asked", "")).lower()
+    known = bool(paper) and named.get("name") == facts["template"] and paper.pop("model") in asked
+    return known and all(said[name] == value for name, value in paper.items())
 
 
 @cache

@@ -20,7 +20,7 @@ ALONE = "compared with nothing"
 _BLANK = dict.fromkeys(
     (
         *("difference", "low", "high", "low_t", "high_t", "gains", "losses", "ties"),
-        *("mcnemar_p", "signflip_p", "holm_p", "detectable", "difference_if_worst", "difference_if_best"),
+        *("mcnemar_p", "signflip_p", "holm_p", "maxt_p", "detectable", "difference_if_worst", "difference_if_best"),
     )
 )
 
@@ -53,6 +53,7 @@ def compared(c: Comparison, results: Results) -> Row:
         "mcnemar_p": c.mcnemar_p,
         "signflip_p": c.signflip_p,
         "holm_p": c.holm_p,
+        "maxt_p": c.maxt_p,
         "difference_if_worst": c.worst,
         "difference_if_best": c.best,
     }

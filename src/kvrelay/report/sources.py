@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 from pathlib import Path
 
+LOG = logging.getLogger(__name__)
 PARTS = ("runs", "records", "verdicts", "provenance")
 
 
 def input_files(folder: Path) -> dict[str, str]:
-    """sha256 of every plan, manifest, shard and provenance file, by path; hidden (half-written) files are no inputs."""
-    files = sorted(path for part in PARTS for path in (folder / part).glob("*.json*") if not path.name.startswith("."))
+    """sha256 of every plan, manifest, shard, merged and provenance file by path; hidden (half-written) ones are none."""
+    files = [path for part in PARTS for path in (folder / part).glob("*.json*") if not path.name.startswith(".")]
+    files = sorted([*files, *folder.glob("*.parquet")])
     return {path.relative_to(folder).as_posix(): _sha256(path) for path in files}
 
 
@@ -19,7 +22,11 @@ def commits(folder: Path) -> list[str]:
     """Commits that the runs' provenance names, shortened, with a + where the tree was dirty; unknown ones left out."""
     found = set()
     for path in sorted((folder / "provenance").glob("*.json")):
-        git = json.loads(path.read_text(encoding="utf-8")).get("git", {})
+        try:
+            git = json.loads(path.read_bytes()).get("git", {})
+        except (ValueError, AttributeError) as error:
+            LOG.warning("%s is damaged and left out: %s; the run's command writes it anew", path, error)
+            continue
         if len(commit := str(git.get("commit", ""))) == 40:
             found.add(commit[:12] + ("+" if git.get("dirty") is True else ""))
     return sorted(found)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from kvrelay.report import footer
+from kvrelay.report import bounds, footer
 from kvrelay.report.names import rank
 from kvrelay.report.rows import ORDER, Row, alone, compared, group, row_key
 from kvrelay.stats.compare import METRICS, CellSummary, Comparison, compare, summarise_cells
@@ -45,6 +45,7 @@ class Study:
         few, flat = (any(row[mark] for row in shown) for mark in ("dagger", "degenerate"))
         return (
             *footer.method(self.results, self.datasets, seed=self.seed, resamples=self.resamples),
+            *([bounds.NOTE] if self.results.bounded else []),
             *_papers(shown),
             *footer.marks(dagger=few, degenerate=flat),
             footer.inputs(self.results, self.commits),
@@ -70,7 +71,7 @@ def make(
         results=results,
         cells=tuple(sorted(cells, key=lambda cell: tuple(rank(kind, getattr(cell, kind)) for kind in ORDER))),
         comparisons=found,
-        rows=tuple(sorted(rows, key=row_key)),
+        rows=tuple(sorted(bounds.with_bounds(rows, cells, results), key=row_key)),
         baseline=baseline,
         seed=seed,
         resamples=resamples,

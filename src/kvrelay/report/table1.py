@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
+from kvrelay.report.bounds import FIELDS as BOUNDS
+from kvrelay.report.bounds import bounded
 from kvrelay.report.names import MEASURES, label
 from kvrelay.report.rows import Row
 from kvrelay.report.study import Study
@@ -16,7 +18,7 @@ from kvrelay.stats.bootstrap import WARN_BELOW
 FIELDS = (
     *("metric", "unit", "dataset", "model", "selector", "retention", "baseline", "position"),
     *("baseline_value", "position_value", "difference", "low", "high", "low_t", "high_t"),
-    *("n", "n_clusters", "n_expected", "n_unscored", "n_missing", "note"),
+    *("n", "n_clusters", "n_expected", "n_unscored", "n_missing", *BOUNDS, "note"),
     *("paper_baseline", "paper_position", "paper_difference", "paper_source", "judge"),
 )
 
@@ -120,9 +122,9 @@ def _pair(
 ) -> list[Column]:
     before, after, difference = fields
     return [
-        Column(head=label("position", study.baseline), text=_value(before), over=over),
-        Column(head=position, text=_value(after), over=over),
-        Column(head="Δ", text=signed(difference), over=over),
+        Column(head=label("position", study.baseline), text=bounded(before), over=over),
+        Column(head=position, text=bounded(after), over=over),
+        Column(head="Δ", text=bounded(difference, signed=True), over=over),
     ]
 
 
@@ -137,9 +139,9 @@ def _overview(study: Study, main: Sequence[Row]) -> list[Section]:
         merged.setdefault(key, {name: row[name] for name in ("model", "selector", "retention")})[row["dataset"]] = row
     rows = tuple(merged.values())
     heads = (
-        (label("position", study.baseline), _value("baseline_value")),
-        (label("position", study.headline), _value("position_value")),
-        ("Δ", signed("difference")),
+        (label("position", study.baseline), bounded("baseline_value")),
+        (label("position", study.headline), bounded("position_value")),
+        ("Δ", bounded("difference", signed=True)),
     )
     columns = [
         Column(head=head, text=partial(_inside, dataset, text), over=label("dataset", dataset))
@@ -156,10 +158,6 @@ def _is_main(row: Row, headline: str) -> bool:
 
 def _inside(dataset: str, text: Callable[[Row], str], row: Mapping[str, Any]) -> str:
     return text(row[dataset]) if dataset in row else NOTHING
-
-
-def _value(name: str) -> Callable[[Row], str]:
-    return lambda row: number(row[name], decimals=decimals_of(row))
 
 
 def _name(kind: str, row: Row) -> str:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
+from statistics import median
 
 from kvrelay.report import reported
 from kvrelay.report.names import cluster_unit, label
@@ -12,11 +13,12 @@ from kvrelay.report.study import Study
 from kvrelay.report.table1 import counted, names, signed, weak
 from kvrelay.report.tables import Column, Section, Table
 from kvrelay.report.text import interval, number, p_value
+from kvrelay.stats.joint import joint
 
 FIELDS = (
     *("metric", "unit", "dataset", "model", "selector", "retention", "baseline", "position"),
     *("difference", "low", "high", "low_t", "high_t", "n", "n_clusters", "n_expected", "n_unscored", "n_missing"),
-    *("gains", "losses", "ties", "mcnemar_p", "signflip_p", "holm_p", "detectable"),
+    *("gains", "losses", "ties", "mcnemar_p", "signflip_p", "holm_p", "maxt_p", "detectable"),
     *("difference_if_worst", "difference_if_best", "note", "judge"),
 )
 SHARED_SESSIONS = (
@@ -51,14 +53,21 @@ def _section(dataset: str, rows: Sequence[Row]) -> Section:
         Column(head="clusters", text=counted("n_clusters")),
         Column(head="repaired", text=counted("gains")),
         Column(head="regressed", text=counted("losses")),
-        Column(head="McNemar", text=lambda row: p_value(row["mcnemar_p"]), over="p"),
-        Column(head="sign-flip", text=lambda row: p_value(row["signflip_p"]), over="p"),
-        Column(head="Holm", text=lambda row: p_value(row["holm_p"]), over="p"),
+        *_tested({"McNemar": "mcnemar_p", "sign-flip": "signflip_p"}, "pointwise p"),
+        *_tested({"Holm": "holm_p", "max-T": "maxt_p"}, "adjusted p"),
         Column(head="MDE, pp", text=lambda row: number(row["detectable"])),
     )
     caveat = SHARED_SESSIONS if "longmemeval" in dataset.lower() else ""
     note = " ".join(part for part in (f"Clusters: {cluster_unit(dataset)}.", weak(rows), caveat) if part)
     return Section(heading=label("dataset", dataset), columns=columns, rows=tuple(rows), note=note)
+
+
+def _tested(heads: Mapping[str, str], over: str) -> list[Column]:
+    return [Column(head=head, text=partial(_p, name), over=over) for head, name in heads.items()]
+
+
+def _p(name: str, row: Row) -> str:
+    return p_value(row[name])
 
 
 def _signs(study: Study, rows: Sequence[Row]) -> list[str]:
@@ -69,13 +78,42 @@ def _signs(study: Study, rows: Sequence[Row]) -> list[str]:
     text = f"{label('position', study.headline)}: {up} of {len(seen)} differences positive, {down} negative"
     paper = reported.load().totals
     told = f" (paper: {paper['positive']} of {paper['comparisons']} positive, {paper['negative']} negative)"
-    return [f"{text}{told if any(row['paper_source'] for row in rows) else ''}."]
+    return [f"{text}{told if any(row['paper_source'] for row in rows) else ''}.", *_jointly(study, len(seen))]
+
+
+def _jointly(study: Study, seen: int) -> list[str]:
+    """The count's own interval, which no test of independent signs can give."""
+    cells = [c for c in study.comparisons if c.metric.name == "accuracy" and c.position == study.headline]
+    found = joint(cells, seed=study.seed, resamples=study.resamples)
+    if found is None:
+        return []
+    of = f"{found.n}" if found.n == seen else f"the {found.n} that have an interval, of which {found.positive} are"
+    low, high = (number(end, signed=True) for end in (found.mean_low, found.mean_high))
+    return [
+        f"Joint bootstrap, 95 %: {found.positive_low} to {found.positive_high} of {of} positive; mean difference "
+        f"{number(found.mean, signed=True)} pp [{low}, {high}]. The cells of a data set answer the same questions and "
+        "are resampled together: they are no independent trials, and no sign test is made of their number."
+    ]
 
 
 def _tests(rows: Sequence[Row]) -> list[str]:
     made = sum(row["signflip_p"] is not None for row in rows)
+    none = len(rows) - made
+    left = f"; {none} without a test (no pair, or one cluster) are not counted" if none else ""
     return [
         "McNemar: exact, two-sided, over questions as if they were independent. Sign-flip: over sums of whole "
-        f"clusters. Holm: sign-flip p adjusted for the {made} tests of this table.",
-        "MDE: the smallest true difference that 80 of 100 such experiments would find at the unadjusted 5 % level.",
+        "clusters. Both pointwise.",
+        f"Holm, max-T: sign-flip adjusted for the m = {made} tests of this table, one family over its data sets, "
+        f"models, selectors and positions{left}. Max-T: Westfall and Young, step-down; a flip turns a cluster in all "
+        "comparisons of its data set.",
+        "MDE: the smallest true difference that 80 of 100 such experiments would find at the unadjusted 5 % level"
+        f"{_detectable(rows)}.",
     ]
+
+
+def _detectable(rows: Sequence[Row]) -> str:
+    found = [row["detectable"] for row in rows if row["detectable"] is not None]
+    if not found:
+        return ""
+    middle, low, high = (number(value) for value in (median(found), min(found), max(found)))
+    return f"; here {middle} pp (median; {low} to {high}): a smaller one may well be there and not be seen"

@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any, Literal
 
+from kvrelay.core.errors import visible
+
 Row = Mapping[str, Any]
 
 
@@ -87,7 +89,7 @@ def _md_line(texts: Sequence[str], columns: Sequence[Column], widths: Sequence[i
 
 def md_escape(text: str) -> str:
     """Text that Markdown shows as it is: no cell ends early, no emphasis, no link, no tag."""
-    flat = re.sub(r"[\r\n\u2028\u2029]+", " ", text)
+    flat = visible(re.sub(r"[\r\n\u2028\u2029]+", " ", text))
     flat = re.sub(r"([\\|*`])", r"\\\1", flat).replace("](", "]\\(")
     flat = re.sub(r"(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])", r"\\_", flat)
     return re.sub(r"<(?=[A-Za-z!/?])", "&lt;", flat)
@@ -184,6 +186,8 @@ _TEX = {
     "—": "---",
     "−": "$-$",
     "Δ": r"$\Delta$",
+    "α": r"$\alpha$",
+    "κ": r"$\kappa$",
     "±": r"$\pm$",
     "×": r"$\times$",
     "·": r"$\cdot$",
@@ -196,6 +200,6 @@ _TEX_PATTERN = re.compile("|".join(map(re.escape, _TEX)))
 
 def tex_escape(text: str) -> str:
     """Text that LaTeX sets as it is; a hyphen before a number becomes a minus sign."""
-    flat = re.sub(r"\s+", " ", text)
+    flat = visible(re.sub(r"\s+", " ", text))
     escaped = _TEX_PATTERN.sub(lambda match: _TEX[match.group()], flat)
     return re.sub(r"(?<![\w-])-(?=\d)", "$-$", escaped)

@@ -26,8 +26,10 @@ def number(value: float | None, *, decimals: int = 1, signed: bool = False) -> s
 
 
 def decimals_of(row: Row) -> int:
-    """Decimals of a row's measure: KL from Re-prefill is often below a hundredth of a nat."""
-    return {"loglik": 3, "nll": 3, "kl": 4}.get(row["metric"], 1)
+    """Decimals of a row's measure: KL from Re-prefill is often below a hundredth of a nat, a grade is a quarter of one
+    entry of one answer."""
+    grades = dict.fromkeys(("quality", "factuality", "coverage"), 4)
+    return {"loglik": 3, "nll": 3, "kl": 4, **grades, "helloeval": 2, "helloeval_rescaled": 2}.get(row["metric"], 1)
 
 
 def interval(row: Row, low: str, high: str, *, marks: bool = True) -> str:

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
 from kvrelay.core.errors import AssetError, ConfigError, IncompleteError
-from kvrelay.report import mixed
-from kvrelay.report.given import Given
+from kvrelay.report import mixed, repeated
+from kvrelay.report.given import Given, Stored
 from kvrelay.report.sources import commits, input_files
 from kvrelay.report.summary import as_json, kept_parts, summary
 from kvrelay.report.views import DEFAULT, View, find
 from kvrelay.run.store import read_judges, read_plans, read_records, read_verdicts, write_atomic
 from kvrelay.stats.arms import REPAIR, diagnostics
 from kvrelay.stats.frame import NO_ARM, Results, cell_label, tidy
+from kvrelay.stats.judged import bounded_stamp, unjudged
 
 SHOWN = 5
 
@@ -25,14 +28,21 @@ def main_table(folder: Path, view: str = DEFAULT) -> Path:
 
 
 def write_report(
-    folder: Path, *, view: str = DEFAULT, baseline: str | None = None, seed: int = 0, resamples: int = 10_000
+    folder: Path,
+    *,
+    view: str = DEFAULT,
+    baseline: str | None = None,
+    seed: int = 0,
+    resamples: int = 10_000,
+    max_unjudged: int | None = None,
 ) -> Path:
     """Write ``folder``/report in the layout of a view of `kvrelay.report.views` and return its main table.
 
     ``folder`` is one experiment's: runs, records and verdicts; without a ``baseline`` the view's own is taken. Before
     anything is written it raises `AssetError` for a folder without a run, `ConfigError` for a view that nobody knows or
     where nothing stands at ``baseline``, and `InvariantError` if arms of a pair differ in more than they may; after
-    everything is written, `IncompleteError` if an answer is missing, failed or not judged.
+    everything is written, `IncompleteError` if an answer is missing, failed or not judged, or if more answers than
+    ``max_unjudged`` (None: any number) lack a verdict that their judge could have given.
     """
     module = find(view)
     sources = input_files(folder)
@@ -41,10 +51,14 @@ def write_report(
             f"report: {folder} holds no run plan (runs/*.json); run the experiment first (keys: out, name)"
         )
     records = read_records(folder)
-    results = tidy(plans, records, read_verdicts(folder), read_judges(folder))
+    stored = Stored(plans=plans, records=records, verdicts=read_verdicts(folder), judges=read_judges(folder))
+    results = _borne(tidy(plans, records, stored.verdicts, stored.judges), max_unjudged)
+    again = repeated.stamps(folder, set(results.table["key"]))
+    results = replace(results, stamps=(*results.stamps, *again))
     asked = module.BASELINE if baseline is None else baseline
     _check_baseline(results, module, asked)
-    given = Given(results=results, baseline=asked, seed=seed, resamples=resamples, commits=tuple(commits(folder)))
+    drawn: dict[str, Any] = {"seed": seed, "resamples": resamples}
+    given = Given(results=results, baseline=asked, stored=stored, commits=tuple(commits(folder)), **drawn)
     main = main_table(folder, view)
     inside = mixed.files(records[key] for key in sorted(set(results.table["key"]) & records.keys()))
     files = {**inside, **_files(view, given, sources, main.parent)}
@@ -56,6 +70,14 @@ def write_report(
         write_atomic(main.parent / name, data)
     _raise_if_incomplete(results, main)
     return main
+
+
+def _borne(results: Results, max_unjudged: int | None) -> Results:
+    """The results, and where too many verdicts are lacking the stamp that says so, before all others."""
+    judged = max_unjudged is not None and bool(results.planned_judges)
+    if not judged or len(unjudged(results.table)) <= (max_unjudged or 0):
+        return results
+    return replace(results, bounded=True, stamps=(bounded_stamp(results.table), *results.stamps))
 
 
 def _check_baseline(results: Results, view: View, baseline: str) -> None:
@@ -101,11 +123,17 @@ def _named(row: pd.Series) -> str:
 
 def _raise_if_incomplete(results: Results, main: Path) -> None:
     rows = results.incomplete
-    if not len(rows):
-        return
-    named = list(dict.fromkeys(_named(row) for _, row in rows.iterrows()))
-    more = f"; and {len(named) - SHOWN} more, under `failed` in summary.json" if len(named) > SHOWN else ""
-    raise IncompleteError(
-        f"report {main} is written, but {len(rows)} of {len(results.table)} answers are missing, failed or not judged: "
-        f"{'; '.join(named[:SHOWN])}{more}. Give the run and judge commands again; what is done is not repeated"
-    )
+    told = [f"report {main} is written, but"]
+    if len(rows):
+        named = list(dict.fromkeys(_named(row) for _, row in rows.iterrows()))
+        more = f"; and {len(named) - SHOWN} more, under `failed` in summary.json" if len(named) > SHOWN else ""
+        told.append(
+            f"{len(rows)} of {len(results.table)} answers are missing, failed or not judged: "
+            f"{'; '.join(named[:SHOWN])}{more}. Give the run and judge commands again; what is done is not repeated"
+        )
+    if results.bounded:
+        told.append(
+            f"{bounded_stamp(results.table)}. Judge them again, or bear so many (key: report.max_unjudged)"
+        )
+    if len(told) > 1:
+        raise IncompleteError(". And ".join([" ".join(told[:2]), *told[2:]]))

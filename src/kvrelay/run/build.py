@@ -19,6 +19,7 @@ from kvrelay.run.hints import checkable
 
 TARGET = "_target_"
 MISSING = "???"
+FOREIGN_CODE = frozenset({"trust_remote_code", "auto_map"})
 STRICT = ConfigDict(strict=True, arbitrary_types_allowed=True)
 
 
@@ -31,6 +32,7 @@ def build(config: Any, key: str) -> Any:
     """
     if not isinstance(config, Mapping) or TARGET not in config:
         raise ConfigError(f"{key} = {_shown(config)}: wanted a mapping with {TARGET}, the dotted name of a component")
+    refuse_foreign_code(config, key)
     kind = component(config[TARGET], f"{key}.{TARGET}")
     given = {name: value for name, value in config.items() if name != TARGET}
     fields = {field.name: field for field in dataclasses.fields(kind) if field.init}
@@ -45,6 +47,21 @@ def build(config: Any, key: str) -> Any:
         raise
     except (TypeError, ValueError) as error:
         raise ConfigError(f"{key}: {kind.__name__} refuses these settings: {error}") from error
+
+
+def refuse_foreign_code(config: Any, key: str) -> None:
+    """Raise `ConfigError` where a setting, however deep, would let a model or data set bring its own code."""
+    if isinstance(config, Mapping):
+        for name, value in config.items():
+            if str(name).strip("+ ").lower() in FOREIGN_CODE:
+                raise ConfigError(
+                    f"{_below(key, str(name))}: code that comes with a model or a data set is never run here, so that "
+                    "this key is refused whatever its value; take it away"
+                )
+            refuse_foreign_code(value, _below(key, str(name)))
+    elif isinstance(config, list | tuple):
+        for index, value in enumerate(config):
+            refuse_foreign_code(value, f"{key}[{index}]")
 
 
 def build_group(config: Any, group: str) -> dict[str, Any]:

@@ -7,7 +7,6 @@ import logging
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -24,12 +23,16 @@ from kvrelay.run.appender import Appender
 from kvrelay.run.build import build_group
 from kvrelay.run.estimate import Estimate, as_lines, estimate
 from kvrelay.run.grid import Components, GridCell, cells_of, science
+from kvrelay.run.keeping import CacheKeeper
+from kvrelay.run.portion import Portion
 from kvrelay.run.progress import Progress
 from kvrelay.run.provenance import provenance
-from kvrelay.run.record import Manifest, RunPlan, RunRecord, digest
+from kvrelay.run.record import Manifest, PlannedCell, RunPlan, RunRecord, digest
 from kvrelay.run.settings import RunSettings
+from kvrelay.run.stopping import finished_first
 from kvrelay.run.store import (
     claim_folder,
+    moment,
     read_records,
     record_appender,
     shard_digests,
@@ -46,14 +49,20 @@ SHOWN_FAILURES = 10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stage:
-    """The work of one (model, data set)."""
+    """The work of one (model, data set): ``work`` of this job's part of the histories, ``planned`` of all of them."""
 
     spec: ModelSpec
     facts: ModelFacts
     dataset: str
     cells: list[GridCell]
     work: list[HistoryWork]
+    planned: tuple[PlannedCell, ...]
     renderer: PromptRenderer
+
+    @property
+    def keys(self) -> set[str]:
+        """Of all answers that are this job's, there or not."""
+        return {cell.key(item.sha256) for history in self.work for item in history.items for cell in self.cells}
 
     @property
     def missing_questions(self) -> int:
@@ -78,6 +87,7 @@ class Experiment:
         self.judges = judges
         self.changed = changed
         self.folder = Path(settings.out) / settings.name
+        self.portion = Portion.of(settings.shard)
         self.models: dict[str, ModelSpec] = build_group(config["model"], "model")
         self.datasets: dict[str, DatasetAdapter] = build_group(config["dataset"], "dataset")
         self.parts = Components(
@@ -88,7 +98,11 @@ class Experiment:
         )
 
     def plan(self) -> tuple[list[Stage], RunPlan, dict[str, RunRecord]]:
-        """Everything that is to be measured, and what of it is there already. No weights are loaded."""
+        """Everything that is to be measured, and what of it is there already. No weights are loaded.
+
+        The plan names the answers of all parts of the histories, so that the jobs of a sweep write one and the same
+        plan, and one that never began leaves its answers named.
+        """
         claim_folder(self.folder, self.settings.name)
         records = read_records(self.folder)
         done = {key for key, record in records.items() if record.status == "ok" or not self.settings.retry_errors}
@@ -102,12 +116,12 @@ class Experiment:
         plan = RunPlan(
             experiment=self.settings.name,
             run_id=run_id,
-            created=datetime.now(UTC).isoformat(timespec="microseconds"),
-            cells=tuple(cell for stage in stages for cell in planned_cells(stage.work, stage.cells)),
+            created=moment(self.folder),
+            cells=tuple(cell for stage in stages for cell in stage.planned),
             judges=self.judges,
             stamps=tuple(self._stamps()),
             changed=self.changed,
-            settings=dict(self.config),
+            settings={**self.config, "shard": None},
         )
         return stages, plan, records
 
@@ -115,8 +129,7 @@ class Experiment:
         """Counts and memory of every stage, for ``dry_run``."""
         found = []
         for stage in stages:
-            keys = {cell.key(item.sha256) for one in stage.work for item in one.items for cell in stage.cells}
-            failed = sum(records[key].status == "error" for key in keys & records.keys())
+            failed = sum(records[key].status == "error" for key in stage.keys & records.keys())
             found.append(
                 estimate(stage.facts, stage.dataset, stage.work, stage.cells, failed, stage.renderer, self.settings)
             )
@@ -125,41 +138,57 @@ class Experiment:
     def run(self, say: Callable[[str], None]) -> Manifest:
         """Answer what is missing. Raises `IncompleteError` at the end, manifest written, if any example failed."""
         stages, plan, records = self.plan()
-        expected = {key for cell in plan.cells for key in cell.keys}
+        expected = {key for stage in stages for key in stage.keys}
         left = sum(stage.missing_questions for stage in stages)
         skipped = sum(records[key].status == "ok" for key in expected & records.keys())
-        say(f"{self.folder}: {len(expected)} answers planned, {skipped} there already, {left} questions to work on")
+        part = "" if self.portion.whole else f", shard {self.portion} of {sum(len(cell.keys) for cell in plan.cells)}"
+        say(f"{self.folder}: {len(expected)} answers planned{part}, {skipped} there already, {left} questions to work on")
         if self.settings.mixed_cache and skipped:
             say("mixed_cache looks inside caches that are refreshed now; to see all of them, take a new folder: out=…")
-        write_plan(self.folder, plan)
+        plan = self.announce(plan, records)
         if left:
             self._work_off(stages, plan.run_id)
-            records = read_records(self.folder)
-        plan = self._stamped(plan, records)
-        failed = sorted(key for key in expected if key in records and records[key].status == "error")
-        manifest = Manifest(
+        return self._closed(plan, expected, skipped)
+
+    def announce(self, plan: RunPlan, records: Mapping[str, RunRecord]) -> RunPlan:
+        """Write the plan with what only the answers can tell: histories that were trimmed, pairs decoded apart."""
+        found = (*self._trimmed(plan, records), *self._decoded_apart(plan, records))
+        plan = plan.model_copy(update={"stamps": (*self._stamps(), *found)})
+        write_plan(self.folder, plan)
+        return plan
+
+    def _closed(self, plan: RunPlan, expected: set[str], skipped: int) -> Manifest:
+        """Plan and manifest as the answers stand now. Raises `IncompleteError` if one of this job's failed.
+
+        Jobs that end at the same time write the same plan: each looks again until nothing came while it wrote, so that
+        the last one writes all.
+        """
+        seen = -1
+        while len(records := read_records(self.folder)) != seen:
+            seen = len(records)
+            plan = self.announce(plan, records)
+        manifest = self._manifest(plan, records, expected, skipped)
+        if not self.portion.whole:
+            own = manifest.model_copy(update={"run_id": f"{plan.run_id}{self.portion.suffix}"})
+            write_manifest(self.folder, own, newest=False)
+        whole = {key for cell in plan.cells for key in cell.keys}
+        if self.portion.whole or whole <= records.keys():
+            write_manifest(self.folder, self._manifest(plan, records, whole, skipped))
+        if manifest.failed:
+            raise IncompleteError(_failure_list([records[key] for key in manifest.failed]))
+        return manifest
+
+    def _manifest(self, plan: RunPlan, records: Mapping[str, RunRecord], keys: set[str], skipped: int) -> Manifest:
+        return Manifest(
             run_id=plan.run_id,
             experiment=self.settings.name,
-            expected=len(expected),
-            done=sum(key in records and records[key].status == "ok" for key in expected),
-            failed=failed,
+            expected=len(keys),
+            done=sum(records[key].status == "ok" for key in keys & records.keys()),
+            failed=sorted(key for key in keys & records.keys() if records[key].status == "error"),
             skipped=skipped,
             files=shard_digests(self.folder),
             stamps=list(plan.stamps),
         )
-        write_manifest(self.folder, manifest)
-        if failed:
-            raise IncompleteError(_failure_list([records[key] for key in failed]))
-        return manifest
-
-    def _stamped(self, plan: RunPlan, records: Mapping[str, RunRecord]) -> RunPlan:
-        """The plan with what only the answers can tell: histories that were trimmed, pairs decoded apart."""
-        found = (*self._trimmed(plan, records), *self._decoded_apart(plan, records))
-        if not found:
-            return plan
-        plan = plan.model_copy(update={"stamps": (*plan.stamps, *found)})
-        write_plan(self.folder, plan)
-        return plan
 
     def _trimmed(self, plan: RunPlan, records: Mapping[str, RunRecord]) -> Iterator[str]:
         for dataset in self.datasets:
@@ -209,14 +238,15 @@ class Experiment:
         spec = stages[0].spec
         model = load_model(spec)
         checks = check_gate(model, spec.expected_attention_scaling) if self.settings.gate else []
-        self._write_provenance(f"{run_id}-{name}", name, model, checks, [stage.dataset for stage in stages])
+        self._write_provenance(f"{run_id}-{name}{self.portion.suffix}", name, model, checks, [stage.dataset for stage in stages])
         for stage in stages:
             worker = Worker(model, stage.renderer, self.settings, self.parts.reach, run_id, appender.worker)
+            if (kept_in := self.settings.keep_caches) is not None:
+                worker.keeper = CacheKeeper(Path(kept_in), model_fingerprint(spec), spec.dtype, stage.renderer)
             for history in stage.work:
                 if not history.missing:
                     continue
-                for records in worker.serve(history):
-                    appender.append(*records)
+                for records in _kept(worker.serve(history), appender):
                     failed = any(record.status == "error" for record in records)
                     progress.advance(failed=int(failed), detail=f"{name} · {stage.dataset}")
 
@@ -243,7 +273,15 @@ class Experiment:
             examples = checked(islice(adapter.examples(renderer.count), limit), dataset)
             cells = cells_of(name, model_science, dataset, self.parts, self.settings)
             work = gather(examples, cells, done)
-            yield Stage(spec=spec, facts=facts, dataset=dataset, cells=cells, work=work, renderer=renderer)
+            yield Stage(
+                spec=spec,
+                facts=facts,
+                dataset=dataset,
+                cells=cells,
+                work=[history for history in work if self.portion.holds(history.history_id)],
+                planned=tuple(planned_cells(work, cells)),
+                renderer=renderer,
+            )
 
     def _model_science(self, spec: ModelSpec) -> dict[str, Any]:
         said = science(spec)
@@ -256,6 +294,18 @@ class Experiment:
             yield f"CHANGED from what the names stand for in conf/: {', '.join(self.changed)}"
         if self.settings.limit is not None:
             yield f"PARTIAL: at most {self.settings.limit} questions of each data set (limit)"
+
+
+def _kept(answers: Iterator[list[RunRecord]], appender: Appender) -> Iterator[list[RunRecord]]:
+    """Hand on what has been written down; a scheduler's signal waits until then."""
+    while True:
+        with finished_first():
+            records = next(answers, None)
+            if records is not None:
+                appender.append(*records)
+        if records is None:
+            return
+        yield records
 
 
 def _repair_groups(config: Mapping[str, Any]) -> dict[str, Any]:

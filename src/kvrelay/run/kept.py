@@ -10,6 +10,7 @@ from kvrelay.core.cache import KVCache
 from kvrelay.core.history import PrefilledHistory
 from kvrelay.core.selection import Selection
 from kvrelay.run.grid import GridCell
+from kvrelay.run.keeping import CacheKeeper
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,7 +26,8 @@ class Kept:
 class KeptStates:
     """Selections of one history by selector, retention and, where the selector reads it, question."""
 
-    def __init__(self) -> None:
+    def __init__(self, keeper: CacheKeeper | None = None) -> None:
+        self._keeper = keeper
         self._memo: dict[tuple[str, str, str], Kept] = {}
 
     def of(self, cell: GridCell, prefilled: PrefilledHistory, prompt: Prompt) -> Kept:
@@ -40,6 +42,8 @@ class KeptStates:
             selection = cell.selector.select(prefilled, prompt.question, budget)
             cache = prefilled.cache.restricted(selection)
             select_s = time.perf_counter() - started
+            if self._keeper is not None:
+                self._keeper.keep(cell, cache, prefilled, prompt)
             self._memo[slot] = Kept(selection=selection, cache=cache, digests=cache.content_digest(), select_s=select_s)
         return self._memo[slot]
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 import zlib
+from itertools import pairwise
 from typing import Any, TypeVar
 
 from pydantic import ValidationError
@@ -12,6 +14,9 @@ from kvrelay.core.errors import AssetError, InvariantError
 from kvrelay.run.record import SCHEMA_VERSION, Schema
 
 Record = TypeVar("Record", bound=Schema)
+
+START = b'{"crc":"'
+"""How every line begins. Inside a JSON string its quotes would be escaped, so no text of a record looks like it."""
 
 
 def canonical(value: Any) -> bytes:
@@ -48,6 +53,15 @@ def decode(line: bytes) -> dict[str, Any]:
     if wrapped.get("crc") != found:
         raise ValueError(f"its checksum is {wrapped.get('crc')}, its content gives {found}")
     return record
+
+
+def pieces(line: bytes) -> list[bytes]:
+    """The parts of a line that may be records of their own: it is cut wherever a record could begin.
+
+    A newline that was lost glues two lines together, and a torn line is glued to the whole one behind it.
+    """
+    cuts = sorted({0, *(match.start() for match in re.finditer(re.escape(START), line)), len(line)})
+    return [line[start:end] for start, end in pairwise(cuts)]
 
 
 def checked(value: dict[str, Any], schema: type[Record], where: str) -> Record:

@@ -34,11 +34,17 @@ class Progress:
             self._write(self.line(now - self.started, detail))
 
     def line(self, elapsed_s: float, detail: str = "") -> str:
-        """``[12/48 questions] 2.1 s each · 1 min 16 s left``"""
+        """``[12/48 questions] 2.1 s each · 1 min 16 s left``; what takes less than a second as ``8.4 a second``."""
         each = elapsed_s / max(1, self.done)
+        pace = f"{1.0 / each:.1f} a second" if 0.0 < each < 1.0 else f"{each:.1f} s each"
         left = duration((self.total - self.done) * each)
         failed = f" · {self.failed} FAILED" if self.failed else ""
-        return f"[{self.done}/{self.total} {self.what}] {each:.1f} s each · {left} left{failed} {detail}".rstrip()
+        return f"[{self.done}/{self.total} {self.what}] {pace} · {left} left{failed} {detail}".rstrip()
+
+    @property
+    def elapsed_s(self) -> float:
+        """Seconds since the first unit began."""
+        return time.monotonic() - self.started
 
     def close(self) -> None:
         """End the line that was written over."""

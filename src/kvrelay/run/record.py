@@ -13,6 +13,9 @@ SCHEMA_VERSION = 1
 RETRIED_REASONS = frozenset({"transport_error", "rejected"})
 """Why an item can be unscored through no property of its own: the server was away, or refused the request's form."""
 
+SCORED = "scored"
+"""Reason of a verdict that is numbers and nothing else: a checklist's grades are neither right nor wrong."""
+
 
 def digest(value: object) -> str:
     """sha256 of a value's canonical JSON: the one way in which settings, cells and items get their keys."""
@@ -186,6 +189,11 @@ class Verdict(Schema):
     """Numbers that a judge gives beside its verdict (token F1, exact match, the official rule's outcome …)."""
     raw: str = ""
     usage: dict[str, Any] = {}
+
+    @property
+    def is_scored(self) -> bool:
+        """Whether it says something about the answer: true or false, or a checklist's grades."""
+        return self.correct is not None or self.reason == SCORED
 
     @property
     def is_final(self) -> bool:

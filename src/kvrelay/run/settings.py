@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from kvrelay.core.errors import ConfigError
+from kvrelay.run.portion import Portion
 
 LEAST_RESAMPLES = 100
 
@@ -14,7 +15,7 @@ LEAST_RESAMPLES = 100
 class RunSettings:
     """``name`` names the experiment and its folder ``out/name``; ``limit`` is the number of questions a data set.
 
-    ``shard`` is ``i/n``: of the histories only every n-th, from the i-th (1 … n) on, for the jobs of a sweep.
+    ``shard`` is ``i/n``: of the histories, shared out by a hash of each, only the i-th of n parts (`Portion`).
     ``offline`` refuses whatever would need a network.
     ``only_positions`` and ``only_selectors`` thin the grid: {selector: positions} and {position: selectors} that make
     sense together (a full cache has nothing to compact); so does ``only_budgets`` {allocator: budgets}, where states
@@ -23,6 +24,7 @@ class RunSettings:
     ``choice_by="texts"`` answers multiple choice with the reply whose text is most likely (mean over its tokens) in
     place of a generated letter, which a small model draws blindly. ``mixed_cache`` records, layer by layer, how far
     refreshed states end from clean ones and how much they read from stale ones (a diagnostic: each refresh runs twice).
+    ``keep_caches`` is a folder for the caches that selectors kept, one file each, for analyses; answers are the same.
     """
 
     name: str
@@ -41,6 +43,7 @@ class RunSettings:
     gate: bool = True
     mixed_cache: bool = False
     retry_errors: bool = True
+    keep_caches: str | None = None
     stamps: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -53,8 +56,11 @@ class RunSettings:
         for key, value in counts.items():
             if value is not None and value < 1:
                 raise ConfigError(f"{key} = {value}: wanted at least 1 (key: {key})")
+        Portion.of(self.shard)
         if self.name in ("", ".", "..") or "/" in self.name or "\0" in self.name:
             raise ConfigError(f"name = {self.name!r}: wanted a plain name for the experiment's folder (key: name)")
+        if self.keep_caches is not None and (not self.keep_caches.strip() or "\0" in self.keep_caches):
+            raise ConfigError(f"keep_caches = {self.keep_caches!r}: wanted a folder, or null (key: keep_caches)")
         if not self.out.strip() or "\0" in self.out:
             raise ConfigError(f"out = {self.out!r}: wanted a folder for the results (key: out, or OUT= for make)")
 
@@ -83,13 +89,15 @@ class StageSettings:
 class ReportSettings:
     """``view`` names the report's layout, a module of `kvrelay.report.views`. ``baseline`` is what the others are
     compared with (a position, or an allocator where caches are repaired); None is the view's own. ``seed`` draws the
-    bootstrap's resamples.
+    bootstrap's resamples. ``max_unjudged`` is the number of answers that a report bears without a verdict that their
+    judge could have given; with more, accuracy is only bounded and the report is incomplete. None bears all.
     """
 
     view: str = "table1"
     baseline: str | None = None
     resamples: int = 10_000
     seed: int = 0
+    max_unjudged: int | None = None
 
     def __post_init__(self) -> None:
         if self.resamples < LEAST_RESAMPLES:
@@ -99,3 +107,8 @@ class ReportSettings:
             )
         if self.seed < 0:
             raise ConfigError(f"report.seed = {self.seed}: wanted 0 or more (key: report.seed)")
+        if self.max_unjudged is not None and self.max_unjudged < 0:
+            raise ConfigError(
+                f"report.max_unjudged = {self.max_unjudged}: wanted 0 or more, or null for no limit "
+                "(key: report.max_unjudged)"
+            )

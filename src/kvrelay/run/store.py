@@ -3,10 +3,13 @@
     OUT/<experiment>/kvrelay.json               marker: whose folder this is
     OUT/<experiment>/runs/<run_id>.json         what a run sets out to measure (`RunPlan`)
     OUT/<experiment>/runs/<run_id>.manifest.json, manifest.json    written last (`Manifest`); the second is the newest
+    OUT/<experiment>/runs/<run_id>.1-of-4.manifest.json            the same of a job that answered a part (``shard``)
     OUT/<experiment>/records/<worker>.jsonl     answers, one shard a process
     OUT/<experiment>/judges/<judge id>.json     who judged (`JudgeFacts`), written before the first verdict
     OUT/<experiment>/verdicts/<judge id>.<worker>.jsonl
     OUT/<experiment>/provenance/<run_id>.json   OUT/<experiment>/report/
+    OUT/<experiment>/answers.parquet, verdicts.parquet    shards that were merged (`compact`); read with the others
+    OUT/<experiment>/quarantine/                copies of damaged lines (`quarantine`)
 
 Everything but the shards is written whole under another name and renamed, so that a reader never sees half a file.
 """
@@ -16,19 +19,25 @@ from __future__ import annotations
 import errno
 import hashlib
 import json
+import logging
 import os
 import uuid
 from collections.abc import Mapping
 from contextlib import suppress
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 from kvrelay.core.errors import AssetError, ConfigError
-from kvrelay.run.appender import FULL, Appender, sync_folder, unwritten
-from kvrelay.run.lines import Record, checked, reason, utf8
-from kvrelay.run.record import SCHEMA_VERSION, Manifest, RunPlan, RunRecord, Verdict
+from kvrelay.run.appender import Appender, file_part
+from kvrelay.run.atomic import FULL, unwritten, write_atomic
+from kvrelay.run.lines import Record, checked, reason
+from kvrelay.run.parts import ANSWERS, VERDICTS
+from kvrelay.run.record import SCHEMA_VERSION, JudgeFacts, Manifest, RunPlan, RunRecord, Verdict, digest
 from kvrelay.run.shards import merge
+from kvrelay.run.twice import Disagreement, differing
 
+LOG = logging.getLogger(__name__)
 MARKER = "kvrelay.json"
 FOLDERS = ("runs", "records", "judges", "verdicts", "provenance", "report")
 
@@ -45,18 +54,37 @@ def verdict_appender(folder: Path, judge_id: str, *, worker: str | None = None) 
 
 def read_records(folder: Path) -> dict[str, RunRecord]:
     """All answers by key; one that is ok stands before one that failed."""
-    shards = sorted((folder / "records").glob("*.jsonl"))
-    return merge(shards, RunRecord, key=lambda record: record.key, rank=lambda record: record.status != "ok")
+    return merge(ANSWERS.stream(folder), key=ANSWERS.key, rank=ANSWERS.rank)
 
 
 def read_verdicts(folder: Path) -> dict[str, Verdict]:
     """All verdicts by item key (which holds the judge): a scored one before a final unscored one before the others."""
-    shards = sorted((folder / "verdicts").glob("*.jsonl"))
-    return merge(shards, Verdict, key=lambda verdict: verdict.item_key, rank=_verdict_rank)
+    return merge(VERDICTS.stream(folder), key=VERDICTS.key, rank=VERDICTS.rank)
 
 
-def _verdict_rank(verdict: Verdict) -> int:
-    return (verdict.correct is None) + (not verdict.is_final)
+def disagreements(folder: Path) -> list[Disagreement]:
+    """Answers that were given twice, and items that were judged twice, with different outcomes, sorted by key.
+
+    The same settings should give the same answer. Where they did not, `read_records` and `read_verdicts` take one of
+    the two, the same one always; a report says so.
+    """
+    return [
+        *differing(ANSWERS, folder, lambda record: record.answer if record.status == "ok" else None),
+        *differing(VERDICTS, folder, lambda verdict: None if verdict.correct is None else str(verdict.correct)),
+    ]
+
+
+def moment(folder: Path) -> str:
+    """Now, in UTC and ISO 8601; but later than every plan and judge of the folder, however the clock was set.
+
+    What is newer is told by ``created``: a clock that was turned back must not bring older settings into force.
+    """
+    times = [datetime.now(UTC)]
+    for path in (*_plan_files(folder), *(folder / "judges").glob("*.json")):
+        with suppress(OSError, ValueError, KeyError, TypeError):  # what is damaged is named by who needs it
+            when = datetime.fromisoformat(json.loads(path.read_bytes())["created"])
+            times.append((when if when.tzinfo else when.replace(tzinfo=UTC)) + timedelta(microseconds=1))
+    return max(times).astimezone(UTC).isoformat(timespec="microseconds")
 
 
 def write_plan(folder: Path, plan: RunPlan) -> Path:
@@ -65,26 +93,38 @@ def write_plan(folder: Path, plan: RunPlan) -> Path:
 
 def read_plans(folder: Path) -> list[RunPlan]:
     """The plans of all runs, oldest first. Raises `AssetError` for one that is damaged or of a newer schema."""
-    files = [path for path in (folder / "runs").glob("*.json") if not path.name.endswith(".manifest.json")]
-    plans = [_read_whole(path, RunPlan) for path in files]
+    plans = [_read_whole(path, RunPlan) for path in _plan_files(folder)]
     return sorted(plans, key=lambda plan: (plan.created, plan.run_id))
 
 
-def write_manifest(folder: Path, manifest: Manifest) -> Path:
-    """The run's own copy, then ``manifest.json``, the newest run's."""
+def _plan_files(folder: Path) -> list[Path]:
+    found = (folder / "runs").glob("*.json")
+    return sorted(path for path in found if path.name[0] != "." and not path.name.endswith(".manifest.json"))
+
+
+def write_manifest(folder: Path, manifest: Manifest, *, newest: bool = True) -> Path:
+    """The run's own copy, then ``manifest.json``, the newest run's; a job's part of a run (``shard``) is no run."""
     value = manifest.model_dump(mode="json")
-    _write_json(folder / "runs" / f"{manifest.run_id}.manifest.json", value)
-    return _write_json(folder / "manifest.json", value)
+    own = _write_json(folder / "runs" / f"{manifest.run_id}.manifest.json", value)
+    return _write_json(folder / "manifest.json", value) if newest else own
 
 
 def read_manifest(folder: Path, run_id: str | None = None) -> Manifest | None:
-    """A run's manifest (by default the newest); None for a run that has not finished."""
+    """A run's manifest (by default the newest); None for a run that has not finished, and for a manifest that is
+    damaged: it is named, and the run's own command writes it anew. Raises `AssetError` for a newer schema."""
     path = folder / "manifest.json" if run_id is None else folder / "runs" / f"{run_id}.manifest.json"
-    return _read_whole(path, Manifest) if path.exists() else None
+    if not path.exists():
+        return None
+    try:
+        return _read_whole(path, Manifest)
+    except DamagedError as error:
+        LOG.warning("%s is damaged and counts as missing: %s; the run's command writes it anew", path, error.why)
+        return None
 
 
 def write_judge(folder: Path, facts: JudgeFacts) -> Path:
-    return _write_json(folder / "judges" / f"{facts.id}.json", facts.model_dump(mode="json"))
+    name = facts.id if file_part(facts.id) == facts.id else f"{file_part(facts.id)[:60]}-{digest(facts.id)[:16]}"
+    return _write_json(folder / "judges" / f"{name}.json", facts.model_dump(mode="json"))
 
 
 def read_judges(folder: Path) -> list[JudgeFacts]:
@@ -98,32 +138,10 @@ def write_provenance(folder: Path, run_id: str, facts: Mapping[str, Any]) -> Pat
 
 
 def shard_digests(folder: Path) -> dict[str, str]:
-    """sha256 of every shard as it is now, by its path in the folder: for `Manifest.files`."""
-    shards = sorted(path for name in ("records", "verdicts") for path in (folder / name).glob("*.jsonl"))
+    """sha256 of every shard and merged file as it is now, by its path in the folder: for `Manifest.files`."""
+    merged = [folder / part.file for part in (ANSWERS, VERDICTS) if (folder / part.file).exists()]
+    shards = [*merged, *(path for part in (ANSWERS, VERDICTS) for path in part.shards(folder))]
     return {path.relative_to(folder).as_posix(): _sha256(path) for path in shards}
-
-
-def write_atomic(path: Path, data: bytes | str) -> Path:
-    """Write a whole file or nothing: temporary name beside it, fsync, rename, fsync of the folder.
-
-    Raises `AssetError` when the disk takes no more; what stood there before then still stands.
-    """
-    draft = path.with_name(f".{path.name}.{uuid.uuid4().hex[:8]}.tmp")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with draft.open("xb") as file:
-            file.write(utf8(data) if isinstance(data, str) else data)
-            file.flush()
-            os.fsync(file.fileno())
-        draft.replace(path)
-    except BaseException as error:
-        with suppress(OSError):
-            draft.unlink(missing_ok=True)
-        if isinstance(error, OSError):
-            raise unwritten(path, error) from error
-        raise
-    sync_folder(path.parent)
-    return path
 
 
 def claim_folder(folder: Path, experiment: str) -> None:
@@ -159,7 +177,13 @@ def _check_marker(path: Path, experiment: str) -> None:
         marker = json.loads(path.read_bytes())
         owner, version = str(marker["experiment"]), int(marker["schema_version"])
     except (ValueError, KeyError, TypeError) as error:
-        raise ConfigError(f"{path} is damaged ({error}); choose another folder (key: out)") from error
+        if not _holds_runs_of(path.parent, experiment):
+            raise ConfigError(f"{path} is damaged ({error}); choose another folder (key: out)") from error
+        LOG.warning(
+            "%s is damaged (%s); the plans beside it are of %s, and it is written anew", path, error, experiment
+        )
+        _write_json(path, {"experiment": experiment, "schema_version": SCHEMA_VERSION})
+        return
     if version > SCHEMA_VERSION:
         raise ConfigError(
             f"{path.parent} was written by a newer kvrelay (schema {version}; this one knows up to {SCHEMA_VERSION}); "
@@ -169,6 +193,13 @@ def _check_marker(path: Path, experiment: str) -> None:
         raise ConfigError(
             f"{path.parent} belongs to experiment {owner!r}, not {experiment!r}; choose another folder (key: out)"
         )
+
+
+def _holds_runs_of(folder: Path, experiment: str) -> bool:
+    """Whether the folder's plans can be read and are all of this experiment."""
+    with suppress(AssetError):
+        return {plan.experiment for plan in read_plans(folder)} == {experiment}
+    return False
 
 
 def _try_write(folder: Path) -> None:
@@ -187,13 +218,21 @@ def _write_json(path: Path, value: Any) -> Path:
     return write_atomic(path, json.dumps(value, indent=2, ensure_ascii=False) + "\n")
 
 
+class DamagedError(AssetError):
+    """A whole file that is not what its schema says."""
+
+    def __init__(self, path: Path, why: str) -> None:
+        self.why = why
+        super().__init__(f"{path} is damaged: {why}; delete it and give its command again")
+
+
 def _read_whole(path: Path, schema: type[Record]) -> Record:
     try:
         return checked(json.loads(path.read_bytes()), schema, str(path))
     except AssetError:
         raise
-    except (ValueError, AttributeError) as error:
-        raise AssetError(f"{path} is damaged: {reason(error)}; delete it and give its command again") from error
+    except (ValueError, AttributeError, RecursionError) as error:
+        raise DamagedError(path, reason(error)) from error
 
 
 def _sha256(path: Path) -> str:

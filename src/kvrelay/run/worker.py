@@ -21,6 +21,7 @@ from kvrelay.core.rope import RotaryTable
 from kvrelay.core.trim import Trimmer
 from kvrelay.run.batches import Row, batches
 from kvrelay.run.grid import GridCell
+from kvrelay.run.keeping import CacheKeeper
 from kvrelay.run.kept import Kept, KeptStates
 from kvrelay.run.record import ErrorInfo, RunRecord, Timings, digest
 from kvrelay.run.repairer import Repairer
@@ -54,6 +55,7 @@ class Worker:
         self.run_id = run_id
         self.name = name
         limit = settings.max_history_tokens
+        self.keeper: CacheKeeper | None = None
         self.trimmer = None if limit is None else Trimmer(limit, renderer.count)
         self._table = RotaryTable.of(model.rope, 0, model.device)
         self._repairer = Repairer(model, lambda size: self._rotary_table(size + reach + 1), settings.mixed_cache)
@@ -75,7 +77,7 @@ class Worker:
             yield from (self._failures(one.item, error) for one in ready)
             return
         prefill_s = time.perf_counter() - started
-        kept = KeptStates()
+        kept = KeptStates(self.keeper)
         for one in ready:
             try:
                 yield self._answer(one, prefilled, kept, prefill_s)

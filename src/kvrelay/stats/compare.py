@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,8 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from kvrelay.stats.arms import CELL, POSITION, group_of, partner, split
-from kvrelay.stats.bootstrap import Estimate, cluster_sums, estimate
+from kvrelay.stats.bootstrap import ClusterSums, Estimate, cluster_sums, estimates
+from kvrelay.stats.maxt import max_t
 from kvrelay.stats.paired import Transitions, holm, mcnemar, sign_flip, transitions
 
 
@@ -103,13 +104,17 @@ class Comparison:
     moves: Transitions | None = None
     mcnemar_p: float | None = None
     signflip_p: float | None = None
+    """For this comparison alone, as ``mcnemar_p``; the next two are adjusted for all tests of the measure."""
     holm_p: float | None = None
+    maxt_p: float | None = None
     worst: float | None = None
     best: float | None = None
     """The difference if every outcome that is not known had gone against the arm, or for it."""
     allocator: str = ""
     budget: str = ""
     executor: str = ""
+    sums: ClusterSums | None = field(default=None, repr=False, compare=False)
+    """The differences by cluster of the data set, in the column's own unit: what joint statistics are made from."""
 
 
 def summarise_cells(table: pd.DataFrame, metrics: Sequence[Metric] = METRICS) -> tuple[CellSummary, ...]:
@@ -133,8 +138,10 @@ def compare(
 
     ``arms`` are the names in which arms may differ; ``baseline`` is a value of the first: a position, or with
     `arms.REPAIR` an allocator. The first measure is compared even where no pair has it, so that the gap shows; other
-    measures only where they exist. With ``tests``, Holm's adjustment runs over each measure's sign-flip tests.
+    measures only where they exist. With ``tests``, Holm's and max-T's adjustments run over each measure's tests.
+    All comparisons on one data set share the draws of its clusters, those without a pair included.
     """
+    within = clusters_of(table)
     found: list[Comparison] = []
     for names, group in split(table, group_of(arms)).items():
         cells = {arm: rows.set_index("example_id") for arm, rows in split(group, arms).items()}
@@ -144,10 +151,18 @@ def compare(
                 shared = zip((*group_of(arms), *arms), (*names, *arm), strict=True)
                 sides = [cells[base].add_suffix("_a"), rows.add_suffix("_b")]
                 joined = pd.concat(sides, axis=1).sort_index()
-                pair = {**dict(shared), "baseline": baseline}
-                found += [_compare(pair, joined, metric, seed, resamples, tests) for metric in metrics]
-    kept = [c for c in found if c.metric is metrics[0] or c.estimate is not None]
-    return tuple(_adjusted(kept, metrics) if tests else kept)
+                pair: dict[str, Any] = {**dict(shared), "baseline": baseline}
+                found += [_paired(pair, joined, metric, within[pair["dataset"]]) for metric in metrics]
+    kept = [c for c in found if c.metric is metrics[0] or c.sums is not None]
+    done = _estimated(kept, seed, resamples)
+    return tuple(_tested(done, metrics, seed, resamples) if tests else done)
+
+
+def clusters_of(table: pd.DataFrame) -> dict[str, list[str]]:
+    """The known clusters of each data set, sorted: what its bootstrap draws from."""
+    known = table[table["cluster"] != ""]
+    found = {name: sorted(set(rows["cluster"].tolist())) for (name,), rows in split(known, ["dataset"]).items()}
+    return {str(name): found.get(name, []) for name in table["dataset"].unique()}
 
 
 def _cell(names: dict[str, Any], rows: pd.DataFrame, metrics: Sequence[Metric]) -> CellSummary:
@@ -167,9 +182,8 @@ def _cell(names: dict[str, Any], rows: pd.DataFrame, metrics: Sequence[Metric]) 
     )
 
 
-def _compare(
-    pair: dict[str, Any], joined: pd.DataFrame, metric: Metric, seed: int, resamples: int, tests: bool
-) -> Comparison:
+def _paired(pair: Mapping[str, Any], joined: pd.DataFrame, metric: Metric, within: Sequence[str]) -> Comparison:
+    """Counts, means and differences by cluster, without what is drawn."""
     before, after = (joined[f"{metric.column}_{arm}"].astype("Float64") for arm in "ab")
     both = (before.notna() & after.notna()).to_numpy()
     there = ["scored", "unscored", *([] if metric.judged else ["unjudged"])]
@@ -184,13 +198,11 @@ def _compare(
     if not both.any():
         return gaps
     old, new = before[both].to_numpy(dtype=float), after[both].to_numpy(dtype=float)
-    clusters = joined.loc[both, "cluster_a"].tolist()
     done = replace(
         gaps,
         baseline_value=float(old.sum()) / len(old) * metric.scale,
         value=float(new.sum()) / len(new) * metric.scale,
-        estimate=estimate(new - old, clusters, seed=seed, resamples=resamples, scale=metric.scale),
-        signflip_p=sign_flip(cluster_sums(new - old, clusters)[0], seed=seed, flips=resamples) if tests else None,
+        sums=cluster_sums(new - old, joined.loc[both, "cluster_a"].tolist(), within),
     )
     return _with_counts(done, before, after, both) if metric.binary else done
 
@@ -207,10 +219,31 @@ def _with_counts(done: Comparison, before: pd.Series, after: pd.Series, both: ND
     )
 
 
-def _adjusted(found: Sequence[Comparison], metrics: Sequence[Metric]) -> list[Comparison]:
+def _estimated(found: Sequence[Comparison], seed: int, resamples: int) -> list[Comparison]:
+    """One draw a data set."""
     done = list(found)
+    for name in {c.dataset for c in done}:
+        mine = [(i, c.sums) for i, c in enumerate(done) if c.dataset == name and c.sums is not None]
+        if mine:
+            scales = [done[i].metric.scale for i, _ in mine]
+            drawn = estimates([sums for _, sums in mine], seed=seed, resamples=resamples, scales=scales)
+            for (i, _), estimate in zip(mine, drawn, strict=True):
+                done[i] = replace(done[i], estimate=estimate)
+    return done
+
+
+def _tested(found: Sequence[Comparison], metrics: Sequence[Metric], seed: int, resamples: int) -> list[Comparison]:
+    """Sign-flip p of each comparison, and both adjustments over the family: all tests of a measure."""
+    done = [
+        replace(c, signflip_p=sign_flip(c.sums.paired, seed=seed, flips=resamples)) if c.sums is not None else c
+        for c in found
+    ]
     for metric in metrics:
         family = [i for i, c in enumerate(done) if c.metric is metric]
-        for i, p in zip(family, holm([done[i].signflip_p for i in family]), strict=True):
-            done[i] = replace(done[i], holm_p=p)
+        pointwise = [done[i].signflip_p for i in family]
+        largest = max_t([done[i].sums for i in family], [done[i].dataset for i in family], seed=seed, flips=resamples)
+        for i, p, step, most in zip(family, pointwise, holm(pointwise), largest, strict=True):
+            # Random flips may fall short of the exact pointwise p, which no adjustment can.
+            floored = None if p is None or most is None else max(p, most)
+            done[i] = replace(done[i], holm_p=step, maxt_p=floored)
     return done

@@ -11,7 +11,8 @@ import pandas as pd
 from kvrelay.core.errors import DataError
 from kvrelay.run.record import Cell, JudgeFacts, RunPlan, RunRecord, Verdict, digest, item_key
 from kvrelay.stats.arms import CELL, POSITION, REPAIR, group_of, split
-from kvrelay.stats.measures import NUMBERS, OUTCOMES, measures, outcome
+from kvrelay.stats.judged import caveats
+from kvrelay.stats.measures import ITEMS, NUMBERS, OUTCOMES, measures, outcome
 from kvrelay.stats.plans import Plans, merge, name_examples
 from kvrelay.stats.receipts import check_pairs
 
@@ -19,7 +20,7 @@ GROUP = group_of(POSITION)
 """The names that two positions of one cache share."""
 _TEXT = [
     *(*CELL, "key", "pair_key", "batch", "example_id", "cluster", "question_type", "status", "reason", "stop"),
-    "edited",
+    *("edited", "parse"),
 ]
 NO_ARM = "no record in any arm"
 """Why a case of a deletion is missing that no arm has."""
@@ -33,7 +34,8 @@ class Results:
     ``table`` has one row a (cell, example). Its ``status`` is ``scored``, ``unscored`` (the judge gave no verdict,
     ``reason`` says why), ``unjudged`` (no verdict on file), ``failed`` (``reason`` holds the error) or ``missing``
     (no record). ``correct``, ``choice_correct`` and ``leaked`` (the deleted value stands in the answer) are True, False
-    or NA; ``f1`` and ``em`` lie in 0 … 1. Columns of repair are empty where nothing was deleted.
+    or NA; ``f1`` and ``em`` lie in 0 … 1. Columns of repair are empty where nothing was deleted. An answer that a
+    checklist was held to is ``scored`` by its grades, and its ``correct`` is NA.
     """
 
     experiment: str
@@ -50,6 +52,10 @@ class Results:
     """Settings of the repair budgets by name, as far as the plans tell them."""
     dtypes: Mapping[str, str] = field(default_factory=dict)
     """Number format by model, as far as the plans tell it."""
+    facts: Mapping[str, JudgeFacts] = field(default_factory=dict)
+    """Who the judges are, by id, as far as that is on file."""
+    bounded: bool = False
+    """Whether so many answers lack a verdict that accuracy is printed with its bounds."""
 
     @property
     def incomplete(self) -> pd.DataFrame:
@@ -77,6 +83,8 @@ def tidy(
     order = (judge,) if judge is not None else identities(merged.judges, judges)
     judged = {key: _verdicts(record, order, verdicts) for key, record in in_force.items()}
     chosen = _choose(order, in_force, judged)
+    facts = {one.id: one for one in judges if one.id in order}
+    said = caveats(facts[found] for found in dict.fromkeys(chosen.values()) if found in facts)
     twins = name_examples(merged, in_force)
     rows = [
         _row(cell, place, key, in_force.get(key), twins.get(key), judged.get(key, {}), chosen.get(cell.dataset))
@@ -91,11 +99,12 @@ def tidy(
         table=table,
         judges=chosen,
         planned_judges=order,
-        stamps=(*merged.stamps, *_stamps(merged, records, table, order, chosen)),
+        stamps=(*merged.stamps, *said, *_stamps(merged, records, table, order, chosen)),
         content_sha256=_content(in_force, judged),
         changed=merged.changed,
         budgets=merged.budgets,
         dtypes=merged.dtypes,
+        facts=facts,
     )
 
 
@@ -159,15 +168,17 @@ def _row(
         error = record.error
         return row | {"status": "failed", "reason": f"{error.kind}: {error.message}" if error else "no reason given"}
     verdict = verdicts.get(judge) if judge is not None else None
+    row["parse"] = verdict.parse if verdict is not None else ""
     return row | outcome(verdict) | measures(record, verdicts)
 
 
 def _typed(rows: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
     sound = [{name: _storable(value) for name, value in row.items()} for row in rows]
-    table = pd.DataFrame(sound, columns=[*_TEXT, *NUMBERS, *OUTCOMES])
+    table = pd.DataFrame(sound, columns=[*_TEXT, *NUMBERS, *OUTCOMES, ITEMS])
     table[_TEXT] = table[_TEXT].astype(object).fillna("").astype(str)
     table[NUMBERS] = table[NUMBERS].astype("float64")
     table[OUTCOMES] = table[OUTCOMES].astype("boolean")
+    table[ITEMS] = [grades if isinstance(grades, tuple) else () for grades in table[ITEMS]]
     return table.sort_values([*CELL, "example_id", "key"], kind="stable", ignore_index=True)
 
 

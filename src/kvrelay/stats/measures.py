@@ -8,17 +8,24 @@ from collections.abc import Mapping
 from typing import Any
 
 from kvrelay.core.errors import DataError
-from kvrelay.run.record import RepairFacts, RunRecord, Verdict
+from kvrelay.run.record import SCORED, RepairFacts, RunRecord, Verdict
 
 STAGES = ["prefill_s", "select_s", "relocate_s", "question_s", "decode_s"]
 RECOVERY = ["allocate_s", "relocate_s", "refresh_s", "question_s", "decode_s"]
 """Stages of an answer after a deletion: selection, shift, refresh or re-prefill, question, decoding."""
 SCORES = ["f1", "em", "official", "sound"]
 """Shares that judges may give beside a verdict; the last two are the rules for multiple choice."""
+GRADES = {"quality": 1.0, "factuality": 1.0, "coverage": 1.0, "helloeval": 100.0}
+"""Scores of a checklist, each from 0 to this; their judge alone gives them."""
+RESCALED = "helloeval_rescaled"
+"""(score - 75) * 4: what the others are to 100, this is to -300 … 100."""
+ITEMS = "items"
+"""Column of a checklist's grades, a tuple in its order; empty where there are none."""
 COUNTS = ["requested", "refreshed", "bridged", "n_suffix", "splice", "n_intervals"]
 WORK = ["token_layer_updates", "causal_pairs", "replay_pairs"]
 TIMES = list(dict.fromkeys([*STAGES, *RECOVERY]))
-NUMBERS = [*SCORES, "nll", "loglik", "kl", "answer_tokens", "batch_rows", "peak_memory_bytes", *TIMES, *COUNTS, *WORK]
+_SAID = ["answer_tokens", "answer_words", "batch_rows", "peak_memory_bytes"]
+NUMBERS = [*SCORES, *GRADES, RESCALED, "nll", "loglik", "kl", *_SAID, *TIMES, *COUNTS, *WORK]
 OUTCOMES = ["correct", "choice_correct", "leaked", "diagnostic"]
 
 
@@ -26,9 +33,24 @@ def outcome(verdict: Verdict | None) -> dict[str, Any]:
     """Status, its reason, and whether the answer is right."""
     if verdict is None:
         return {"status": "unjudged", "reason": "no verdict"}
+    if verdict.correct is None and verdict.reason == SCORED:
+        return {"status": "scored", "reason": "", **_grades(verdict)}
     if verdict.correct is None:
         return {"status": "unscored", "reason": verdict.reason or "no reason given"}
     return {"status": "scored", "reason": "", "correct": verdict.correct}
+
+
+def _grades(verdict: Verdict) -> dict[str, Any]:
+    """A checklist's scores, those that its judge gave. Raises `DataError` for one that is out of its range."""
+    scores = verdict.scores
+    ranges = {name: (0.0, most) for name, most in GRADES.items()} | {RESCALED: (-300.0, 100.0)}
+    items = {int(name.removeprefix("item_")): (name, value) for name, value in scores.items() if name[:5] == "item_"}
+    for name, value in [*items.values(), *((name, scores[name]) for name in ranges if name in scores)]:
+        low, high = ranges.get(name, (0.0, 1.0))
+        if not low <= value <= high:
+            raise DataError(f"report: {verdict.judge_id} gives {name}={value}; wanted {low:g} to {high:g}")
+    told = {name: scores[name] for name in ranges if name in scores}
+    return {**told, ITEMS: tuple(items[number][1] for number in sorted(items))}
 
 
 def measures(record: RunRecord, verdicts: Mapping[str, Verdict]) -> dict[str, Any]:
@@ -41,6 +63,7 @@ def measures(record: RunRecord, verdicts: Mapping[str, Verdict]) -> dict[str, An
         "choice_correct": _choice(record),
         "leaked": _leaked(record),
         "answer_tokens": record.answer_tokens,
+        "answer_words": None if record.answer is None else len(record.answer.split()),
         "peak_memory_bytes": record.peak_memory_bytes,
         **record.timings.model_dump(include=set(TIMES)),
         **(_repair(record.repair) if record.repair else {}),

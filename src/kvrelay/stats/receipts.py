@@ -7,12 +7,20 @@ from collections.abc import Iterable, Sequence
 from kvrelay.core.errors import InvariantError
 from kvrelay.run.record import RunRecord
 
-RECEIPTS = ("pair_key", "kept_sha256", "values_sha256", "slots_LH")
-"""Fields that must agree between positions: settings and example, the states kept, their values, slots per head."""
+CONTENT = (
+    *("history_id", "question", "question_type", "question_date", "references", "choices", "gold_choice"),
+    *("unanswerable", "n_history", "n_protected", "n_question", "max_new_tokens"),
+)
+"""What was read and asked, and how long the answer might be: the same for all arms of an example."""
+STATES = ("kept_sha256", "values_sha256", "budget")
+"""Which states the selection kept, their values, and how many it was asked for."""
+RECEIPTS = ("pair_key", *CONTENT, *STATES, "slots_LH", "anchor", "cache_bytes")
+"""Fields that must agree between positions: settings and example, content, states, slots a layer and head."""
+REPAIR_STARTS = ("pair_key", *CONTENT, *STATES)
+"""Fields that must agree between repairs of one deletion: what every one of them starts from. The slots may differ:
+Re-prefill keeps all states of the edited text."""
 REPAIR_RECEIPTS = ("edited_sha256", "n_suffix", "splice", "n_deleted")
-"""Fields that must agree between repairs of one deletion: the tokens that are left, and where the stale ones begin."""
-REPAIR_STARTS = ("pair_key", "kept_sha256", "values_sha256")
-"""Fields that must agree too: the settings and the states that every repair of one deletion starts from."""
+"""Fields of the repair that must agree too: the tokens that are left, and where the stale ones begin."""
 
 
 def check_pairs(records: Iterable[RunRecord]) -> None:

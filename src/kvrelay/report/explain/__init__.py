@@ -1,0 +1,1 @@
+"""The records behind a number of a table: ``python -m kvrelay.report explain FOLDER --cell "NAME=VALUE ..."``."""

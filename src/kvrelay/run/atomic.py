@@ -1,0 +1,65 @@
+"""Whole files at once: written under another name, flushed to the disk, renamed. And what a full disk is called."""
+
+from __future__ import annotations
+
+import errno
+import os
+import uuid
+from contextlib import suppress
+from pathlib import Path
+
+from kvrelay.core.errors import AssetError
+from kvrelay.run.lines import utf8
+
+FULL = {
+    errno.ENOSPC: "the disk is full",
+    errno.EDQUOT: "the disk quota is used up",
+    errno.EFBIG: "the file has reached the size limit of this process",
+}
+
+
+def unwritten(path: Path, error: OSError) -> AssetError:
+    """What a user is told when the disk takes no more."""
+    reason = FULL.get(error.errno or 0) or error.strerror or str(error)
+    return AssetError(
+        f"cannot write {path}: {reason}. The finished records are safe; make room there (or point the key out to "
+        "another disk) and give the same command again: it resumes where this one stopped"
+    )
+
+
+def draft_of(path: Path) -> Path:
+    """A name beside ``path`` that nobody else has and no reader looks at."""
+    return path.with_name(f".{path.name}.{uuid.uuid4().hex[:8]}.tmp")
+
+
+def sync_folder(folder: Path) -> None:
+    """Make a new or renamed name in a folder durable; file systems that cannot are left alone."""
+    with suppress(OSError):
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def write_atomic(path: Path, data: str | bytes) -> Path:
+    """Write a whole file so that a reader, and a machine that stops, finds the old one or the new one.
+
+    Makes the folder. Raises `AssetError` when the disk takes no more; the old file then still stands.
+    """
+    draft = draft_of(path)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with draft.open("xb") as file:
+            file.write(utf8(data) if isinstance(data, str) else data)
+            file.flush()
+            os.fsync(file.fileno())
+        draft.replace(path)
+    except BaseException as error:
+        with suppress(OSError):
+            draft.unlink(missing_ok=True)
+        if isinstance(error, OSError):
+            raise unwritten(path, error) from error
+        raise
+    sync_folder(path.parent)
+    return path

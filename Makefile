@@ -11,6 +11,9 @@ JUDGE = lexical
 MODEL = smollm2
 JUDGES =
 TO = $(OUT)/export/$(MODEL)
+SHARDS = 1
+LAUNCHER = local
+SLURM =
 
 VENV ?= .venv
 STAMP := $(VENV)/.installed
@@ -31,6 +34,10 @@ sur = $(PY) scripts/run.py experiment=sur_$(1) profile=$(PROFILE)_$(2) 'out="$(O
 # $(call own,EXPERIMENT): an experiment with a profile of its own, judged by JUDGES where that is given.
 own = $(PY) scripts/run.py experiment=$(1) profile=$(PROFILE)_$(1) 'out="$(OUT)"' \
 	$(if $(DATA),'data="$(DATA)"') $(if $(LIMIT),limit=$(LIMIT)) $(if $(JUDGES),'judge=[$(JUDGES)]') $(ARGS)
+# $(call sweep,EXPERIMENT): jobs on LAUNCHER, then judging and the report, once; also where some jobs failed.
+sweep = $(PY) scripts/sweep.py --shards=$(SHARDS) --launcher=$(LAUNCHER) experiment=$(1) profile=$(PROFILE) \
+	'out="$(OUT)"' $(if $(DATA),'data="$(DATA)"') $(if $(LIMIT),limit=$(LIMIT)) $(ARGS) $(SLURM); \
+	swept=$$?; case $$swept in 0|5) $(call run,$(1)) 'stages=[judge,report]' || exit $$? ;; esac; exit $$swept
 bench = $(PY) scripts/bench.py bench=$(1) 'out="$(OUT)"' $(ARGS)
 
 # Threads that wait asleep: where other programs use the cores too, spinning ones make everything several times slower.
@@ -83,15 +90,19 @@ explain: $(ENV) ; @$(PY) -m kvrelay.report explain '$(OUT)/$(EXPERIMENT)' --cell
 bench-grid: $(ENV) ; @$(call bench,grid) ## Prefill, the whole grid, and the same answers cell by cell
 bench-bootstrap: $(ENV) ; @$(call bench,bootstrap) ## All intervals of a table from one draw, against scipy's one by one
 bench-coverage: $(ENV) ; @$(call bench,coverage) ## How often the intervals hold the truth, by number of clusters
+bench-judging: $(ENV) ; @$(call bench,judging) ## Judgements a second against a local server, and memory by number of items
 bench-rotation: $(ENV) ; @$(call bench,rotation) ## Re-rotation against its literal two-step reference
 
 export-model: $(ENV) ; @$(PY) scripts/export.py model=$(MODEL) 'to="$(TO)"' $(ARGS) ## MODEL (smollm2) as a plain folder TO that vLLM and other servers read
+sweep-table1: $(ENV) ; @$(call sweep,table1) ## Table 1 as jobs, one a model, data set and shard (SHARDS=4 LAUNCHER=slurm_gpu SLURM="hydra.launcher.partition=gpu")
+status: $(ENV) ; @$(PY) scripts/status.py 'run="$(or $(RUN),$(OUT)/$(EXPERIMENT))"' $(ARGS) ## How far a run or a sweep is (RUN=outputs/table1): done, running, failed, missing, and the command that finishes
+slurm-test: $(ENV) ; @PY="$(PY)" scripts/slurm/test.sh $(ARGS) ## Sweeps on a real SLURM of one host, which it installs (Debian, as root), starts and stops
 judge-vllm-test: $(ENV) ; @PY="$(PY)" OUT="$(OUT)" scripts/servers/test.sh vllm ## Judge a run through a real vLLM, which it installs and starts on this machine's processors
 judge-serve-test: $(ENV) ; @PY="$(PY)" OUT="$(OUT)" scripts/servers/test.sh serve ## The same through transformers serve
 
 clean: ## Remove ./outputs and all caches; the environment stays
 	rm -rf outputs multirun build dist .mypy_cache .pytest_cache .ruff_cache src/*.egg-info
-	find src data_adapters judges scripts tests -name __pycache__ -prune -exec rm -rf {} +
+	find src data_adapters judges hydra_plugins scripts tests -name __pycache__ -prune -exec rm -rf {} +
 
 distclean: clean ## The same, and remove the environments
 	rm -rf .venv .servers

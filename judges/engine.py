@@ -11,7 +11,8 @@ from queue import SimpleQueue
 from types import TracebackType
 from typing import Generic
 
-from judges.flight import Exchange, Flight, Item, Job, News, Result
+from judges.flight import Flight
+from judges.job import Exchange, Item, Job, News, Result
 from judges.pacing import Limits
 from judges.transport import Endpoint
 
@@ -78,7 +79,7 @@ class _LoopThread(Generic[Item, Result]):
     def __init__(self, endpoint: Endpoint, limits: Limits, job: Job[Item, Result]) -> None:
         self.flight: Flight[Item, Result] | None = None
         self._endpoint, self._limits, self._job = endpoint, limits, job
-        self._news: SimpleQueue[News[Result]] = SimpleQueue()
+        self._news: SimpleQueue[News[Result] | BaseException] = SimpleQueue()
         self._ready: Future[Flight[Item, Result]] = Future()
         self._loop = asyncio.new_event_loop()
         self._closing = asyncio.Event()
@@ -87,12 +88,19 @@ class _LoopThread(Generic[Item, Result]):
 
     def __enter__(self) -> _LoopThread[Item, Result]:
         self._thread.start()
-        self.flight = self._ready.result()
+        try:
+            self.flight = self._ready.result()
+        except BaseException:
+            self._end()
+            raise
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self._end()
+
+    def _end(self) -> None:
         self._loop.call_soon_threadsafe(self._closing.set)
         self._thread.join()
         self._loop.close()
@@ -107,7 +115,12 @@ class _LoopThread(Generic[Item, Result]):
         self._loop.call_soon_threadsafe(self.flight.stop)
 
     def news(self) -> News[Result]:
-        return self._news.get()
+        """Wait for the next. Raises what ended the loop itself, again and again: nothing more will come."""
+        news = self._news.get()
+        if isinstance(news, BaseException):
+            self._news.put(news)
+            raise news
+        return news
 
     def _work(self) -> None:
         try:
@@ -115,7 +128,7 @@ class _LoopThread(Generic[Item, Result]):
         except BaseException as error:
             if not self._ready.done():
                 self._ready.set_exception(error)
-            self._news.put(News(item_back=False, error=error))
+            self._news.put(error)
 
     async def _fly(self) -> None:
         async with self._endpoint.connected() as connection:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from judges.asking import LADDER, Asking, Constraint
-from judges.flight import Exchange
+from judges.job import Exchange
 from judges.prompt import mend
 from judges.reply import Rule, read_reply
 from judges.said import Said

@@ -82,7 +82,6 @@ class Connection:
         Raises `Failure`, and `EndpointError` only where every other item would fail in the same way.
         """
         try:
-            # through extra_body: the fields go out as they are, whatever this release of the client knows
             content = await (self._respond if api == "responses" else self._complete)(body)
         except APIStatusError as error:
             trouble = await self._trouble(error)
@@ -99,8 +98,9 @@ class Connection:
         return status_failure(error.status_code, self._words(error), retry_after_s(error.response.headers))
 
     async def _complete(self, body: Mapping[str, Any]) -> bytes:
+        """All fields through extra_body, which goes out as it is, whatever this release of the client knows."""
         raw = await self._client.chat.completions.with_raw_response.create(
-            model=body["model"], messages=body["messages"], extra_body=body
+            model=body["model"], messages=[], extra_body=body
         )
         return raw.http_response.content
 

@@ -2,12 +2,13 @@
 
     python scripts/status.py run=outputs/table1
 
-Reads what plans, jobs and workers wrote, and SLURM's queue where there is one. Exits with 0 when every planned answer is
-there, with 5 when not.
+Reads what plans, jobs and workers wrote, and SLURM's queue where there is one. Exits with 0 when every planned answer
+is there, with 5 when not.
 """
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 from collections import Counter
@@ -59,7 +60,9 @@ class Row:
 def merged(folder: Path) -> Plans:
     """The plans in force. Raises `AssetError` for a folder without one."""
     if not (plans := read_plans(folder)):
-        raise AssetError(f"{folder} holds no run plan (runs/*.json); wanted an experiment's folder, out/name (key: run)")
+        raise AssetError(
+            f"{folder} holds no run plan (runs/*.json); wanted an experiment's folder, out/name (key: run)"
+        )
     return merge(plans)
 
 
@@ -96,7 +99,9 @@ def errors(records: Mapping[str, RunRecord], jobs: Sequence[Job], at_most: int) 
     return shown + [f"  job {job.num}: {job.error[:300]}" for job in jobs if job.error and job.state not in SETTLED]
 
 
-def lines(folder: Path, table: Sequence[Row], sweeps: Sweeps, records: Mapping[str, RunRecord], shown: int) -> list[str]:
+def lines(
+    folder: Path, table: Sequence[Row], sweeps: Sweeps, records: Mapping[str, RunRecord], shown: int
+) -> list[str]:
     """The whole report as text."""
     answers, done, failed = (sum(getattr(row, key) for row in table) for key in ("answers", "done", "failed"))
     states = Counter(job.state for job in sweeps.jobs)
@@ -129,11 +134,18 @@ def _job_line(job: Job, jobs: Sequence[Job], records: Mapping[str, RunRecord]) -
     return f"job {job.num}  {own}  {job.state}{slurm}: {counts['ok']} done, {counts['error']} failed"
 
 
+def _command(folder: Path) -> str:
+    """The newest command that answered into this folder; empty where none says so."""
+    said = [json.loads(path.read_bytes()) for path in (folder / "provenance").glob("*.json")]
+    newest = max(said, key=lambda facts: str(facts.get("created", "")), default={})
+    return str(newest.get("command", ""))
+
+
 def _advice(folder: Path, sweeps: Sweeps) -> str:
     if busy := sum(job.state in ACTIVE for job in sweeps.jobs):
-        return f"{busy} jobs are at work or waiting; if anything is left after them, the same command goes on:\n  {sweeps.command}"
-    if sweeps.command:
-        return f"this finishes the rest; what is done is not repeated:\n  {sweeps.command}"
+        return f"{busy} jobs run or wait; if they leave anything, the same command goes on:\n  {sweeps.command}"
+    if command := sweeps.command or _command(folder):
+        return f"this finishes the rest; what is done is not repeated:\n  {command}"
     return f"to finish the rest, give the command again that made {folder}; what is done is not repeated"
 
 

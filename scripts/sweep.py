@@ -114,7 +114,7 @@ def _of_another(key: str, mine: Mapping[str, str | None], groups: Mapping[str, f
 def _composed(overrides: Sequence[str]) -> tuple[dict[str, str], Any]:
     """The overrides by key, and the configuration that they make. Raises `ConfigError` for what is made here."""
     parsed = {one.get_key_element(): one for one in OverridesParser.create().parse_overrides(list(overrides))}
-    if swept := [one.input_line for one in parsed.values() if one.is_sweep_override()]:
+    if swept := [str(one.input_line) for one in parsed.values() if one.is_sweep_override()]:
         raise ConfigError(f"{', '.join(swept)}: jobs are made of models, data sets and shards; give a list: key=[a,b]")
     if taken := sorted(MADE_HERE & parsed.keys()):
         raise ConfigError(f"{', '.join(taken)}: the sweep sets this itself (--shards, --launcher)")

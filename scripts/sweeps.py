@@ -1,4 +1,4 @@
-"""The jobs of an experiment's sweeps, from what launchers and jobs left in ``OUT/sweeps/NAME``. Needs neither torch nor Hydra."""
+"""The jobs of an experiment's sweeps, from what launchers and jobs left in ``OUT/sweeps/NAME``."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGES = {"kvrelay": ROOT / "src" / "kvrelay"} | {
-    name: ROOT / name for name in ("data_adapters", "judges", "scripts")
+    name: ROOT / name for name in ("data_adapters", "judges", "hydra_plugins", "scripts")
 }
 CORE = ("kvrelay.core",)
 RECORDS = ("kvrelay.run.places", "kvrelay.run.record", "kvrelay.run.store")
@@ -30,13 +30,14 @@ ALLOWED: Mapping[str, tuple[str, ...]] = {
     "kvrelay.report": ("kvrelay.core.errors", "kvrelay.report", "kvrelay.stats", *RECORDS),
     "data_adapters": (*CORE, "kvrelay.run.record", "data_adapters"),
     "judges": (*CORE, "kvrelay.judging", "kvrelay.run.record", "judges"),
+    "hydra_plugins": (*CORE, "hydra_plugins"),
     "scripts": ("kvrelay", "data_adapters", "judges", "scripts"),
 }
 """Who may import what of ours. The package itself is not listed anywhere: it never imports a plug-in or a script."""
 CONFINED: Mapping[str, tuple[str, ...]] = {
     "transformers": ("kvrelay.backend",),
-    "hydra": ("scripts",),
-    "omegaconf": ("scripts",),
+    "hydra": ("hydra_plugins", "scripts"),
+    "omegaconf": ("hydra_plugins", "scripts"),
     "openai": ("judges",),
     "matplotlib": ("kvrelay.report",),
     "torch": (

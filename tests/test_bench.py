@@ -27,6 +27,7 @@ def bench_config(tmp_path: Path, bench: str) -> dict[str, Any]:
         "repetitions": 1,
         "cell_by_cell": 1,
         "memory_tokens": [500, 1000, 2000],
+        "judging": {"items": [20, 40], "concurrency": 4, "latency_s": 0.0},
     }
 
 
@@ -51,6 +52,12 @@ def test_the_bootstrap_bench_finds_scipys_interval(tmp_path: Path) -> None:
     assert len(found["times_s"]["ours"]) == len(found["times_s"]["scipy"]) == 1
 
 
+def test_the_judging_bench_gets_a_verdict_for_every_item(tmp_path: Path) -> None:
+    found = json.loads(run_bench(bench_config(tmp_path, "judging")).read_text(encoding="utf-8"))
+    assert [(row["items"], row["correct"]) for row in found["rows"]] == [(20, 20), (40, 40)]
+    assert all(row["seconds"] > 0 and row["cpu_s"] > 0 and row["peak_bytes"] > 2**20 for row in found["rows"])
+
+
 def test_an_unknown_bench_names_the_known_ones(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="grid, rotation"):
+    with pytest.raises(ConfigError, match="grid, judging"):
         run_bench(bench_config(tmp_path, "speed"))

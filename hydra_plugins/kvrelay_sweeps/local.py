@@ -1,4 +1,4 @@
-"""Jobs one after another in this process, as Hydra's own basic launcher runs them; a failed one does not end the rest."""
+"""Jobs one after another in this process, as under Hydra's basic launcher; a failed one does not end the rest."""
 
 from __future__ import annotations
 

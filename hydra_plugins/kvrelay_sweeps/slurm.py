@@ -49,7 +49,8 @@ class SlurmSweep(SlurmLauncher):
         sweep.begin([job.job_id for job in jobs])
         results: dict[int, JobReturn] = {}
         for place in ends(jobs, self.poll_s):
-            state = _state(jobs[place].job_id) if accounts else ""
+            # of a job that says itself how it ended, the accounts still say for a while that it runs
+            state = _state(jobs[place].job_id) if accounts and not jobs[place].paths.result_pickle.exists() else ""
             results[place] = sweep.ended(place, self._error(jobs[place], sweep, place, state), state)
         return sweep.closed([results[place] for place in range(len(jobs))])
 
@@ -122,7 +123,9 @@ def _accounts() -> bool:
         )
     if _asked("sacct", "-n", "-X", "-o", "State") is not None:
         return True
-    say("sacct does not work here: that a job has ended is seen all the same, how it ended only where it says so itself")
+    say(
+        "sacct does not work here: that a job has ended is seen all the same, how it ended only where it says so itself"
+    )
     return False
 
 

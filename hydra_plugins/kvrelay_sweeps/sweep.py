@@ -29,8 +29,8 @@ class Sweep:
     def __init__(self, config: Any, overrides: Sequence[Sequence[str]], first: int) -> None:
         if config.hydra.sweeper.get("max_batch_size") is not None:
             raise ConfigError(
-                "hydra.sweeper.max_batch_size: a failed job would end the sweep with its batch; leave it out, and bound "
-                "the jobs that run at once by hydra.launcher.array_parallelism"
+                "hydra.sweeper.max_batch_size: a failed job would end the sweep with its batch; leave it out, and "
+                "bound the jobs that run at once by hydra.launcher.array_parallelism"
             )
         self.folder = Path(str(config.hydra.sweep.dir))
         self.folder.mkdir(parents=True, exist_ok=True)

@@ -45,7 +45,7 @@ told_with_log() {
 
 # start_daemon COMMAND...: returns when the server answers; one that dies or stays silent is told with its log.
 start_daemon() {
-  local began=$SECONDS limit=${START_LIMIT_S:-300}
+  local began=$SECONDS limit=${START_LIMIT_S:-600}
   mkdir -p "$RUN"
   if noted_pid && lives "$PID"; then
     say "$NAME runs already (process $PID); stop it first"

@@ -50,9 +50,9 @@ if [ "$KIND" = vllm ]; then
   # any text: what is tested is that it is asked for, and that it is written nowhere
   VLLM_API_KEY=sk-$("$PY" -c 'import secrets; print(secrets.token_hex(16))')
   export VLLM_API_KEY KVRELAY_VLLM_URL=http://127.0.0.1:$PORT/v1 KVRELAY_VLLM_MODEL=$MODEL
-  step start 330 "$SERVER" start "$MODEL" "$NAME"
+  step start 660 "$SERVER" start "$MODEL" "$NAME"
 else
   export KVRELAY_SERVE_URL=http://127.0.0.1:$PORT/v1 KVRELAY_SERVE_MODEL=$MODEL
-  step start 330 "$SERVER" start "$MODEL"
+  step start 660 "$SERVER" start "$MODEL"
 fi
-step tests 900 "$PY" -m pytest -q -m "$KIND" tests/servers
+step tests 1500 "$PY" -m pytest -q -m "$KIND" tests/servers

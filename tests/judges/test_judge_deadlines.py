@@ -84,8 +84,10 @@ def test_the_deadline_holds_against_a_drip(server, settled):
 def test_the_deadline_holds_against_a_server_that_hangs(server, settled):
     given = [*items(2, 2), item(9, "right, but")]
     server.faults = {"right, but": [Answer(after_s=30.0)]}
-    verdicts = list(settled(timeout_s=1.5).verdicts(given))
-    assert states(given, verdicts) == {"correct": 2, "wrong": 2, "transport_error": 1}
+    judge = settled(timeout_s=1.5)
+    told = [(verdict, judge.pace()) for verdict in judge.verdicts(given)]
+    assert states(given, [verdict for verdict, _ in told]) == {"correct": 2, "wrong": 2, "transport_error": 1}
+    assert told[-1][1] == "0 of 8 in flight, slowed 1x"
 
 
 def test_the_deadline_is_over_all_attempts_together(server, settled):

@@ -143,6 +143,14 @@ def test_content_in_parts_and_unknown_endings_are_read(server, settled, finish):
     assert found == {"correct": 4, "wrong": 4}
 
 
+@pytest.mark.parametrize("usage", [None, {}, {"prompt_tokens": "many", "completion_tokens": None}, [7]])
+def test_a_reply_need_not_count_its_tokens(server, settled, usage):
+    body = {"choices": [{"message": {"content": FALSE}}], "usage": usage}
+    found, (verdict,) = judged_around(server, settled(), [answer_json(body)])
+    assert found == {"correct": 4, "wrong": 4}
+    assert verdict.usage.keys() == {"judge_s", "attempts"}
+
+
 @pytest.mark.parametrize("field", ["reasoning", "reasoning_content"])
 def test_a_verdict_as_reasoning_counts_only_where_that_is_declared(server, settled, field):
     judge = settled(lenient=("reasoning",))

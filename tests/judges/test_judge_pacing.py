@@ -87,7 +87,7 @@ def test_a_busy_servers_own_count_falls_and_recovers(server, settled):
             at_once = server.running[-1]
         if strict.is_set() and at_once > 4:
             return answer_json({}, status=429, Retry_After="0")
-        return Answer(body=server.verdict(asked).body, after_s=0.01)
+        return Answer(body=server.verdict(asked).body, after_s=0.05)
 
     server.judge = judge
     client = settled(concurrency=16, retries=30)

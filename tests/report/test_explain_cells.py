@@ -16,10 +16,11 @@ from kvrelay.report.explain import pairs
 from kvrelay.report.explain.terminal import printable, shortened
 from kvrelay.report.write import write_report
 from kvrelay.run.lines import encode
+from kvrelay.run.record import Verdict, item_key
 from kvrelay.run.store import write_atomic
 from tests.report.deletion_reports import on_disk
-from tests.stats.deletion_study import NIAH, deletion_files
-from tests.stats.golden_study import OUTCOMES, study_files
+from tests.stats.deletion_study import NIAH, deletion_files, together
+from tests.stats.golden_study import JUDGE, OUTCOMES, study_files
 
 MOVED = ("dataset", "model", "selector", "retention", "position")
 REPAIRED = (*MOVED, "allocator", "budget", "executor")
@@ -155,6 +156,39 @@ def test_only_what_changed(golden: Path, capsys: pytest.CaptureFixture[str], cha
     assert re.findall(r"^example (\w+),", "\n".join(lines), re.MULTILINE) == examples
     assert f"{len(examples)} of 6 examples are shown; the sum is over all." in lines
     assert lines[-1].startswith("report/summary.json: 33.3333333333")
+
+
+def test_each_judges_numbers_are_the_sums_of_its_verdicts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A second judge that turns every third verdict of the first."""
+    outcomes = {cell: re.sub("[muf]", "0", letters) for cell, letters in OUTCOMES.items()}
+    files = study_files(outcomes, judges=(JUDGE, "strict-45"))
+    for i, record in enumerate(files.records.values()):
+        first = files.verdicts[item_key(JUDGE, record.item_fields())]
+        key = item_key("strict-45", record.item_fields())
+        turned = bool(first.correct) != (i % 3 == 0)
+        files.verdicts[key] = Verdict(judge_id="strict-45", item_key=key, correct=turned)
+    folder = on_disk(files, tmp_path)
+    write_report(folder, view="table12", resamples=100)
+    gains = json.loads((folder / "report" / "summary.json").read_text())["views"]["table12"]["gains"]
+    for row in gains:
+        cell = asked({name: row[name] for name in MOVED})
+        lines = told(capsys, folder, cell, "--view", "table12", "--judge", row["judge_id"])
+        assert lines[0].startswith(f"accuracy, difference, under {row['judge_id']}: ")
+        assert lines[-1] == f"report/summary.json: {row['difference']}, equal"
+    assert len(gains) == 2 * 4 and len({row["difference"] for row in gains}) > 2
+    error = refused(capsys, folder, "dataset=talks selector=bm25", "--judge", "nobody")
+    assert f"no judge 'nobody' in this experiment; known: {JUDGE}, strict-45" in error
+
+
+def test_a_pool_of_data_sets_is_explained_as_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    arms = {arm: NIAH[arm] for arm in (("shift", "0", ""), ("reprefill", "all", ""), ("sur", "p02", "packed"))}
+    files = together(*(deletion_files(arms, dataset=name) for name in ("hotpotqa", "musique")))
+    write_report(on_disk(files, tmp_path), view="qa", resamples=100)
+    lines = told(capsys, tmp_path, "dataset=pooled allocator=sur metric=em", "--view", "qa")
+    # Two of four cases of each set are repaired.
+    assert lines[-1] == "report/summary.json: 50.0, equal"
+    assert "example hotpotqa/e1, cluster hotpotqa/a, niah-1024, repaired (+1)" in lines
+    assert "4 repaired - 0 regressed = +4" in lines and "Sum 4 over 8 pairs x 100 = 50 pp" in lines
 
 
 def test_lower_is_better_where_it_is(deletions: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -89,9 +89,7 @@ def signalled(tmp_path: Path, number: int) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("number", POSTPONED)
-def test_an_example_never_fails_because_the_scheduler_wants_the_node(
-    tmp_path: Path, number: signal.Signals
-) -> None:
+def test_an_example_never_fails_because_the_scheduler_wants_the_node(tmp_path: Path, number: signal.Signals) -> None:
     """A launcher's handler that raises an ordinary exception: questions are in the order 0-0, 0-1, 1-0 …"""
     signal.signal(number, raising(RuntimeError("not requeued")))
     _, experiment, _ = compose(signalled(tmp_path, number))

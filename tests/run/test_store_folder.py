@@ -16,6 +16,7 @@ from kvrelay.core.errors import AssetError, ConfigError
 from kvrelay.run.record import Cell, JudgeFacts, Manifest, PlannedCell, RunPlan
 from kvrelay.run.store import (
     claim_folder,
+    in_order,
     moment,
     read_judges,
     read_manifest,
@@ -194,12 +195,26 @@ def test_what_comes_later_is_newer_however_the_clock_was_set(created: str, tmp_p
     assert moment(tmp_path) <= datetime.now(UTC).isoformat(timespec="microseconds")
     write_plan(tmp_path, plan("old", created))
     write_atomic(tmp_path / "runs" / "damaged.json", '{"created": 7}')
-    write_atomic(tmp_path / "judges" / "j.json", '{"created": "2998"}')
     assert moment(tmp_path) == "2999-01-01T00:00:00.000001+00:00"
     write_plan(tmp_path, plan("new", moment(tmp_path)))
     (tmp_path / "runs" / "damaged.json").unlink()
     assert [one.run_id for one in read_plans(tmp_path)] == ["old", "new"]
     assert merge(read_plans(tmp_path)).experiment == "e"
+
+
+def test_of_two_identities_of_a_judge_the_one_that_judged_later_is_newer(tmp_path: Path) -> None:
+    def facts(mark: str, year: int, name: str = "j") -> JudgeFacts:
+        return JudgeFacts(name=name, id=f"{name}-{mark}", created=f"{year}-01-01T00:00:00+00:00")
+
+    write_judge(tmp_path, facts("1", 2030))
+    write_judge(tmp_path, facts("1", 2050, "other"))
+    late = in_order(tmp_path, facts("2", 2020))
+    assert late == facts("2", 2020).model_copy(update={"created": "2030-01-01T00:00:00.000001+00:00"})
+    write_judge(tmp_path, late)
+    assert [one.id for one in read_judges(tmp_path)] == ["j-1", "j-2", "other-1"]
+    assert in_order(tmp_path, facts("2", 2031)) == facts("2", 2031)
+    assert in_order(tmp_path, facts("1", 2010)).created == "2030-01-01T00:00:00.000002+00:00"
+    assert in_order(tmp_path / "nowhere", facts("1", 2010)) == facts("1", 2010)
 
 
 def test_the_name_of_a_judges_file_stays_in_its_folder(tmp_path: Path) -> None:

@@ -30,13 +30,14 @@ def no_slurm() -> str:
     for command in ("sbatch", "squeue", "sacct", "scancel"):
         if shutil.which(command) is None:
             return f"there is no {command} here"
+    file = Path(os.environ.get("SLURM_CONF", ""))
+    if not file.is_file() or "made by kvrelay" not in file.read_text(encoding="utf-8"):
+        return "no cluster of our own is up (make slurm-test starts one)"
     try:
-        answer = subprocess.run(["sinfo", "-h", "-o", "%P"], capture_output=True, text=True, timeout=20)
+        answer = subprocess.run(["sinfo", "-h"], capture_output=True, timeout=20)
     except subprocess.TimeoutExpired:
         return "sinfo does not answer"
-    if answer.returncode or not {"low", "high"} <= set(answer.stdout.split()):
-        return "no cluster of scripts/slurm/start.sh is up (make slurm-test starts one)"
-    return ""
+    return "sinfo does not work" if answer.returncode else ""
 
 
 pytestmark = [pytest.mark.slurm, pytest.mark.skipif(bool(no_slurm()), reason=no_slurm() or "SLURM is up")]
@@ -79,10 +80,10 @@ class Case:
             f"+model.tiny.cache_folder={self.folder / 'models'}",
         ]
 
-    def sweep(self, *launcher: str) -> subprocess.Popen[str]:
+    def sweep(self, shards: int = 3) -> subprocess.Popen[str]:
         given = {"partition": "low", "timeout_min": 2, "mem_gb": 1, "cpus_per_task": 1, "poll_s": 2}
         settings = [f"hydra.launcher.{key}={value}" for key, value in given.items()]
-        return self.start("sweep.py", "--shards=3", "--launcher=slurm_cpu", *self.settings("out"), *settings, *launcher)
+        return self.start("sweep.py", f"--shards={shards}", "--launcher=slurm_cpu", *self.settings("out"), *settings)
 
     def status(self) -> tuple[int, str]:
         command = [sys.executable, str(ROOT / "scripts" / "status.py"), f"run={self.out}"]
@@ -177,13 +178,11 @@ def test_whatever_becomes_of_jobs_a_sweep_gives_what_one_process_gives(case: Cas
 
     before = read_records(case.out)
     failed = [record for record in before.values() if record.status == "error"]
-    assert len(failed) == CELLS and {record.error.message for record in failed if record.error} == {
-        "this example is broken 1 time"
-    }
+    assert [record.error.message for record in failed if record.error] == ["this example is broken 1 time"]
     code, said = case.status()
     missing = 2 * CELLS * QUESTIONS - len(before)
-    assert code == 5 and f"{CELLS} failed, {missing} missing" in said and missing > 0
-    assert "2 x ValueError: this example is broken N time" in said
+    assert code == 5 and f"1 failed, {missing} missing" in said and missing > 0
+    assert "1 x ValueError: this example is broken N time" in said
     assert "RuntimeError: nobody expects this" in said and "scripts/sweep.py --shards=3" in said
 
     assert case.sweep().wait(PATIENCE_S) == 0, "the same command finishes the rest"
@@ -197,15 +196,24 @@ def test_whatever_becomes_of_jobs_a_sweep_gives_what_one_process_gives(case: Cas
         key: essence(record) for key, record in alone.items()
     }
     lines = [line for path in (case.out / "records").glob("*.jsonl") for line in path.read_bytes().splitlines()]
-    assert len(lines) == len(swept) + CELLS, "nothing was answered twice but the example that had failed"
+    assert len(lines) == len(swept) + 1, "nothing was answered twice but what had failed"
 
 
 def test_the_launcher_that_is_told_to_stop_leaves_its_jobs_alone(case: Case) -> None:
     (case.trouble / "slow-0").touch()
-    sweep = case.sweep()
+    sweep = case.sweep(shards=1)
     until(lambda: list(case.folder.glob("out/sweeps/troubled/*/sweep.json")), "the sweep is submitted")
     until(lambda: sweep.poll() is not None or case.job(0), "its jobs have ids")
     os.kill(sweep.pid, signal.SIGTERM)
     sweep.wait(PATIENCE_S)
     (case.trouble / "slow-0").unlink()
     until(lambda: case.status()[0] == 0, "the jobs have finished without their launcher")
+
+
+def test_jobs_on_one_node_see_a_gpu_each_and_a_large_job_sees_all() -> None:
+    say = "echo $CUDA_VISIBLE_DEVICES; sleep 2"
+    one = ["srun", "-t", "1", "-c", "1", "--gpus-per-node=1", "sh", "-c", say]
+    pair = [subprocess.Popen(one, stdout=subprocess.PIPE, text=True) for _ in range(2)]
+    assert {job.communicate(timeout=60)[0].strip() for job in pair} == {"0", "1"}
+    both = ["srun", "-t", "1", "-c", "1", "--gpus-per-node=2", "sh", "-c", say]
+    assert subprocess.run(both, capture_output=True, text=True, timeout=60).stdout.strip() == "0,1"

@@ -16,6 +16,7 @@ from kvrelay.judging.summary import after, before
 from kvrelay.run.progress import Progress
 from kvrelay.run.record import RETRIED_REASONS, RunRecord
 from kvrelay.run.store import (
+    in_order,
     read_judges,
     read_plans,
     read_records,
@@ -76,7 +77,7 @@ def admit(folder: Path, judge: SettledJudge, settings: JudgingSettings, say: Say
         path = folder / REFUSED / f"{facts.id}.json"
         write_atomic(path, facts.model_dump_json(indent=2) + "\n")
         raise blocked(facts, gold, path)
-    write_judge(folder, facts)
+    write_judge(folder, in_order(folder, facts))
 
 
 def judge_folder(

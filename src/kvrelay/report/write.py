@@ -132,8 +132,6 @@ def _raise_if_incomplete(results: Results, main: Path) -> None:
             f"{'; '.join(named[:SHOWN])}{more}. Give the run and judge commands again; what is done is not repeated"
         )
     if results.bounded:
-        told.append(
-            f"{bounded_stamp(results.table)}. Judge them again, or bear so many (key: report.max_unjudged)"
-        )
+        told.append(f"{bounded_stamp(results.table)}. Judge them again, or bear so many (key: report.max_unjudged)")
     if len(told) > 1:
         raise IncompleteError(". And ".join([" ".join(told[:2]), *told[2:]]))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import importlib
+import re
 from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 from typing import Any, get_type_hints
@@ -96,8 +97,8 @@ def _check_names(component: Any, given: Mapping[str, Any], fields: Mapping[str, 
         if name not in fields:
             known = ", ".join(fields) or "none"
             raise ConfigError(
-                f"{_below(key, name)} = {_shown(value)}: {component.__name__} has no such field; it knows: {known}"
-                + _suggestion(str(name), fields)
+                f"{_below(key, name)} = {_hidden(name, value)}: {component.__name__} has no such field; "
+                f"it knows: {known}{_suggestion(str(name), fields)}"
             )
     for name, field in fields.items():
         if given.get(name, MISSING if _required(field) else None) == MISSING:
@@ -147,6 +148,11 @@ def _written(field: dataclasses.Field[Any]) -> str:
 def _suggestion(name: str, known: Iterable[str]) -> str:
     close = get_close_matches(name, list(known), n=1)
     return f". Did you mean {close[0]!r}?" if close else ""
+
+
+def _hidden(name: Any, value: Any) -> str:
+    """The value, unless the field's name says that it may be somebody's secret."""
+    return "…" if re.search("key|token|secret|passw|credential|auth", str(name), re.IGNORECASE) else _shown(value)
 
 
 def _shown(value: Any) -> str:

@@ -45,6 +45,8 @@ from kvrelay.run.worker import Worker
 
 log = logging.getLogger(__name__)
 SHOWN_FAILURES = 10
+LOOKS = 5
+"""So many times at most a job looks whether others said more of a plan while it wrote."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,8 +143,12 @@ class Experiment:
         expected = {key for stage in stages for key in stage.keys}
         left = sum(stage.missing_questions for stage in stages)
         skipped = sum(records[key].status == "ok" for key in expected & records.keys())
-        part = "" if self.portion.whole else f", shard {self.portion} of {sum(len(cell.keys) for cell in plan.cells)}"
-        say(f"{self.folder}: {len(expected)} answers planned{part}, {skipped} there already, {left} questions to work on")
+        whole = sum(len(cell.keys) for cell in plan.cells)
+        part = "" if self.portion.whole else f", shard {self.portion} of {whole}"
+        say(
+            f"{self.folder}: {len(expected)} answers planned{part}, {skipped} there already, "
+            f"{left} questions to work on"
+        )
         if self.settings.mixed_cache and skipped:
             say("mixed_cache looks inside caches that are refreshed now; to see all of them, take a new folder: out=…")
         plan = self.announce(plan, records)
@@ -160,13 +166,14 @@ class Experiment:
     def _closed(self, plan: RunPlan, expected: set[str], skipped: int) -> Manifest:
         """Plan and manifest as the answers stand now. Raises `IncompleteError` if one of this job's failed.
 
-        Jobs that end at the same time write the same plan: each looks again until nothing came while it wrote, so that
-        the last one writes all.
+        Jobs that end at the same time write the same plan: each looks again whether more was to be said when it had
+        written, so that the last one says all. Jobs that are still at work say theirs at their own end.
         """
-        seen = -1
-        while len(records := read_records(self.folder)) != seen:
-            seen = len(records)
-            plan = self.announce(plan, records)
+        plan = self.announce(plan, records := read_records(self.folder))
+        for _ in range(0 if self.portion.whole else LOOKS):
+            written = plan
+            if (plan := self.announce(plan, records := read_records(self.folder))).stamps == written.stamps:
+                break
         manifest = self._manifest(plan, records, expected, skipped)
         if not self.portion.whole:
             own = manifest.model_copy(update={"run_id": f"{plan.run_id}{self.portion.suffix}"})
@@ -238,7 +245,9 @@ class Experiment:
         spec = stages[0].spec
         model = load_model(spec)
         checks = check_gate(model, spec.expected_attention_scaling) if self.settings.gate else []
-        self._write_provenance(f"{run_id}-{name}{self.portion.suffix}", name, model, checks, [stage.dataset for stage in stages])
+        self._write_provenance(
+            f"{run_id}-{name}{self.portion.suffix}", name, model, checks, [stage.dataset for stage in stages]
+        )
         for stage in stages:
             worker = Worker(model, stage.renderer, self.settings, self.parts.reach, run_id, appender.worker)
             if (kept_in := self.settings.keep_caches) is not None:

@@ -10,7 +10,9 @@ import hashlib
 import os
 import platform
 import re
+import shlex
 import subprocess
+import sys
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from importlib import metadata
@@ -48,6 +50,7 @@ def provenance(
     """
     facts = {
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
+        "command": shlex.join(["python", *sys.argv]),
         "git": git_state(Path(kvrelay.__file__).resolve().parent),
         "python": platform.python_version(),
         "platform": f"{platform.system()} {platform.release()} {platform.machine()}",

@@ -35,5 +35,5 @@ def finished_first() -> Iterator[None]:
         for number, handler in before.items():
             # None: it was not installed from Python, and cannot be put back from there
             signal.signal(number, signal.SIG_DFL if handler is None else handler)
-        for number in came:
-            signal.raise_signal(number)
+        for one in came:
+            signal.raise_signal(one)

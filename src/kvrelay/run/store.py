@@ -75,16 +75,32 @@ def disagreements(folder: Path) -> list[Disagreement]:
 
 
 def moment(folder: Path) -> str:
-    """Now, in UTC and ISO 8601; but later than every plan and judge of the folder, however the clock was set.
+    """Now, in UTC and ISO 8601; but later than every plan of the folder, however the clock was set.
 
     What is newer is told by ``created``: a clock that was turned back must not bring older settings into force.
     """
     times = [datetime.now(UTC)]
-    for path in (*_plan_files(folder), *(folder / "judges").glob("*.json")):
+    for path in _plan_files(folder):
         with suppress(OSError, ValueError, KeyError, TypeError):  # what is damaged is named by who needs it
-            when = datetime.fromisoformat(json.loads(path.read_bytes())["created"])
-            times.append((when if when.tzinfo else when.replace(tzinfo=UTC)) + timedelta(microseconds=1))
-    return max(times).astimezone(UTC).isoformat(timespec="microseconds")
+            times.append(_after(json.loads(path.read_bytes())["created"]))
+    return max(times).isoformat(timespec="microseconds")
+
+
+def in_order(folder: Path, facts: JudgeFacts) -> JudgeFacts:
+    """A judge's facts, created later than those of every other identity of its name that is on file.
+
+    Of several identities a report takes the newest, and a clock that was turned back must not bring an older one back.
+    """
+    others = [_after(one.created) for one in read_judges(folder) if one.name == facts.name and one.id != facts.id]
+    if not others or _after(facts.created) > max(others):
+        return facts
+    return facts.model_copy(update={"created": max(others).isoformat(timespec="microseconds")})
+
+
+def _after(created: str) -> datetime:
+    """The next microsecond, in UTC."""
+    when = datetime.fromisoformat(created)
+    return (when if when.tzinfo else when.replace(tzinfo=UTC)).astimezone(UTC) + timedelta(microseconds=1)
 
 
 def write_plan(folder: Path, plan: RunPlan) -> Path:

@@ -31,6 +31,8 @@ class Asked:
     baseline: str
     rows: pd.DataFrame
     base: pd.DataFrame | None
+    judge: str = ""
+    """Whose verdicts alone count (an id); empty for those that count in the tables."""
 
     @property
     def column(self) -> str:
@@ -52,7 +54,7 @@ def parse(text: str) -> Names:
     return found
 
 
-def find(table: pd.DataFrame, asked: Mapping[str, str], view: View, baseline: str) -> Asked:
+def find(table: pd.DataFrame, asked: Mapping[str, str], view: View, baseline: str, judge: str = "") -> Asked:
     """The one number that these names mean. Raises `ConfigError` that lists the known names for none or several.
 
     Of names that are not given the only one there is counts; without a ``column`` the difference where there is one,
@@ -79,6 +81,7 @@ def find(table: pd.DataFrame, asked: Mapping[str, str], view: View, baseline: st
         baseline=baseline,
         rows=cells[arm],
         base=None if base is None else cells[base],
+        judge=judge,
     )
 
 

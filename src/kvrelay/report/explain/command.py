@@ -18,7 +18,8 @@ from kvrelay.report.given import Stored
 from kvrelay.report.views import DEFAULT, names
 from kvrelay.report.views import find as find_view
 from kvrelay.run.store import read_judges, read_plans, read_records, read_verdicts
-from kvrelay.stats.frame import tidy
+from kvrelay.stats.frame import Results, tidy
+from kvrelay.stats.pool import POOLED, pooled
 
 MOST = 600
 """Characters of a question, a reference or an answer that are shown."""
@@ -53,6 +54,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--view", default=DEFAULT, help=f"whose table: {', '.join(names())}")
     parser.add_argument("--baseline", help="what it is compared with; else the view's")
+    parser.add_argument("--judge", help="name or id of the judge whose verdicts count; else the data set's")
     parser.add_argument("--example", help="this example alone")
     parser.add_argument("--changed", choices=CHANGED, help="only examples that changed so from the baseline")
     parser.add_argument("--characters", type=int, default=MOST, help="of a text that are shown; 0 for all")
@@ -69,7 +71,12 @@ def explained(options: argparse.Namespace) -> Iterator[str]:
         judges=read_judges(folder),
     )
     results = tidy(stored.plans, stored.records, stored.verdicts, stored.judges)
-    asked = find(results.table, parse(options.cell), view, options.baseline or view.BASELINE)
+    judge = _judge(options.judge, results) if options.judge else ""
+    table = stored.under(judge).table if judge else results.table
+    cell = parse(options.cell)
+    if cell.get("dataset") == POOLED:
+        table = pooled(table[table["allocator"] != ""])
+    asked = find(table, cell, view, options.baseline or view.BASELINE, judge)
     found = explain(asked, folder, stored, results.planned_judges)
     shown = _shown(found, options.example, options.changed)
     last = printed(found, folder, options.view, results.content_sha256)
@@ -80,6 +87,15 @@ def explained(options: argparse.Namespace) -> Iterator[str]:
     yield ""
     yield from sum_lines(found, len(shown))
     yield last
+
+
+def _judge(name: str, results: Results) -> str:
+    """The id of a judge in use, by its id or its name."""
+    known = {judge: results.facts[judge].name if judge in results.facts else judge for judge in results.planned_judges}
+    for judge, called in known.items():
+        if name in (judge, called):
+            return judge
+    raise ConfigError(f"explain: no judge {name!r} in this experiment; known: {', '.join(known)}")
 
 
 def _shown(found: Explained, example: str | None, changed: str | None) -> list[Pair]:

@@ -14,6 +14,8 @@ from kvrelay.report.text import precise
 from kvrelay.stats.arms import POSITION
 
 MISSING = object()
+SEVERAL_JUDGES = "table12"
+"""The view that prints a number under each judge."""
 
 
 def printed(found: Explained, folder: Path, view: str, content_sha256: str) -> str:
@@ -44,7 +46,11 @@ def _same(here: float | None, there: float | None) -> bool:
 
 
 def _number(summary: Mapping[str, Any], asked: Asked, view: str) -> Any:
-    if asked.arms == POSITION:
+    if asked.judge:
+        rows = summary.get("views", {}).get(SEVERAL_JUDGES, {}).get("gains", [])
+        field = "difference" if asked.base is not None and asked.metric.name == "accuracy" else ""
+        wanted = {**asked.names, "judge_id": asked.judge, "baseline": asked.baseline}
+    elif asked.arms == POSITION:
         rows = summary.get("cells" if asked.base is None else "comparisons", [])
         wanted = {**asked.names, **({} if asked.base is None else {"metric": asked.metric.name})}
         if asked.base is not None:

@@ -17,7 +17,8 @@ def heading(found: Explained) -> Iterator[str]:
     """Whose number it is."""
     asked = found.asked
     minus = f", minus {cell_label(asked.base.iloc[0])}" if asked.base is not None else ""
-    yield f"{asked.metric.name}, {asked.column}: {cell_label(asked.rows.iloc[0])}{minus}"
+    under = f", under {asked.judge}" if asked.judge else ""
+    yield f"{asked.metric.name}, {asked.column}{under}: {cell_label(asked.rows.iloc[0])}{minus}"
 
 
 def pair_lines(found: Explained, pair: Pair, most: int) -> Iterator[str]:

@@ -12,7 +12,7 @@ import os
 import sys
 import traceback
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -57,8 +57,9 @@ def told_in_files(job: tuple[Path, Sequence[str]] | None) -> Iterator[None]:
     try:
         yield
     except BaseException as error:
-        _write(folder, {**began, "ended": _now(), **_ending(error)})
-        _tell(error, handler)
+        with suppress(KVRelayError, OSError):  # a full disk is told by the error in hand
+            _write(folder, {**began, "ended": _now(), **_ending(error)})
+            _tell(error, handler)
         if isinstance(error, Exception) and not isinstance(error, KVRelayError | OSError):
             sys.exit(FAULT)
         raise

@@ -19,7 +19,7 @@ from command_line import call, smoke
 MARKER = "sk-marker-7f3b9c1d5e8a4f60"
 MODEL = "org/judge"
 SOUND = 24
-"""So many requests are answered as they should be: the first question and the gold items, without which nobody judges."""
+"""So many requests are answered as they should be: the first and the gold items, without which nobody judges."""
 
 
 class Echo(BaseHTTPRequestHandler):
@@ -111,7 +111,7 @@ def leaks(folder: Path, *printed: str) -> list[str]:
 def test_a_key_is_in_nothing_that_a_run_writes_or_prints(server: Any, tmp_path: Path) -> None:
     given = [*smoke(tmp_path, 5), "selector=[bm25,snapkv]", *judged_by(server)]
     status, out, err = call(*given, KVRELAY_JUDGE_API_KEY=MARKER)
-    assert status in (4, 5) and "bm25" in out, err
+    assert status in (0, 5) and "items got no reply" in err, err
     assert server.asked >= 10 + SOUND and set(server.seen) == {MARKER}
     assert leaks(tmp_path, out, err) == []
     verdicts = b"".join(path.read_bytes() for path in (tmp_path / "out" / "smoke" / "verdicts").glob("*.jsonl"))

@@ -148,7 +148,7 @@ def _reason(error: Exception) -> str:
 
 def _parquet(path: Path) -> Iterator[Fields]:
     try:
-        from pyarrow import ArrowException, parquet  # type: ignore[import-untyped]
+        from pyarrow import ArrowException, parquet
     except ImportError as error:
         raise AssetError(f"{path}: reading Parquet needs pyarrow; install it, or convert the file to JSON") from error
     try:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import hydra
+from offline import cut_off
 from omegaconf import DictConfig, OmegaConf
 from stages import JUDGING_KEYS, built, command, judging_settings, report, report_settings, say
 
@@ -21,7 +22,7 @@ from kvrelay.run.settings import StageSettings
 from kvrelay.run.store import MARKER, claim_folder, read_plans
 
 STAGES = ("judge", "report")
-KEYS = frozenset({"run", "judge", "stages", "report", *JUDGING_KEYS})
+KEYS = frozenset({"run", "judge", "stages", "report", "offline", *JUDGING_KEYS})
 
 
 def judge_run(config: Mapping[str, Any]) -> int:
@@ -80,7 +81,9 @@ def main(config: DictConfig) -> None:
         logging.basicConfig(level=logging.WARNING, format="%(message)s", stream=sys.stderr)
         for ours in ("kvrelay", "judges"):
             logging.getLogger(ours).setLevel(logging.INFO)
-        status = judge_run(OmegaConf.to_container(config, resolve=True))  # type: ignore[arg-type]
+        settings: Any = OmegaConf.to_container(config, resolve=True)
+        cut_off(settings)
+        status = judge_run(settings)
     if status:
         sys.exit(status)
 

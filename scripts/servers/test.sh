@@ -8,6 +8,7 @@ cd "$(dirname "$0")/../.."
 KIND=${1:-}
 case $KIND in vllm | serve) ;; *) echo "usage: $0 vllm|serve" >&2; exit 2 ;; esac
 export PY=${PY:-.venv/bin/python} HF_HUB_OFFLINE=1
+export PYTHON=${PYTHON:-$PY}
 SERVER=scripts/servers/$KIND.sh
 MODEL=${OUT:-outputs}/export/smollm2
 NAME=smollm2-judge

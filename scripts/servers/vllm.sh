@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # A real vLLM on this machine's processors, for trying judges against the server that they meet on a cluster.
-#   scripts/servers/vllm.sh install                            its own environment: minutes, about 3.5 GB
-#   scripts/servers/vllm.sh start MODEL_FOLDER NAME [OPTION]…  on loopback; returns when it answers (about 3 GB of memory)
+#   scripts/servers/vllm.sh install                            its own environment: minutes, 3.5 GB
+#   scripts/servers/vllm.sh start MODEL_FOLDER NAME [OPTION]…  on loopback, about 4 GB of memory; returns when it answers
 #   scripts/servers/vllm.sh stop
 # KVRELAY_VLLM_FOLDER (.servers/vllm) holds the environment, KVRELAY_VLLM_RUN (its run/) log and pid file;
 # KVRELAY_VLLM_PORT (8199) is the port; VLLM_API_KEY, where it is set, is the key that the server asks for;

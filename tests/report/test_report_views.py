@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kvrelay.core.errors import ConfigError
+from kvrelay.core.errors import ConfigError, IncompleteError
 from kvrelay.report.__main__ import main
 from kvrelay.report.caveats import NO_ERASURE, ORACLE, PRIOR, SIDE_SWAP
 from kvrelay.report.views import find, names
@@ -152,6 +152,17 @@ def test_views_show_their_own_allocators_of_one_set_of_records(tmp_path: Path) -
     assert shown["signals"] == {*ends, "sur", "bm25_units"}
     told = json.loads((folder / "report" / "summary.json").read_text())
     assert set(told["views"]) == {"niah", "geometry", "signals"}
+
+
+def test_an_unfinished_run_for_another_view_is_no_concern_of_this_one(tmp_path: Path) -> None:
+    folder = on_disk(deletion_files(NIAH | {("cacheblend", "p02", "packed"): "10mf"}), tmp_path)
+    told = (write_report(folder, view="geometry", resamples=FEW).parent / "geometry.md").read_text(encoding="utf-8")
+    assert "INCOMPLETE" not in told
+    assert json.loads((folder / "report" / "summary.json").read_text())["failed"] == []
+    for view in ("signals", "niah"):
+        with pytest.raises(IncompleteError, match="2 of "):
+            write_report(folder, view=view, resamples=FEW)
+        assert "1 without a record, 1 failed" in (folder / "report" / f"{view}.md").read_text(encoding="utf-8")
 
 
 def test_parts_of_other_views_go_with_their_answers(tmp_path: Path) -> None:

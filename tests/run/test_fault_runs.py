@@ -5,13 +5,11 @@ from __future__ import annotations
 import ast
 import json
 import zlib
-from collections import Counter
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
-from command_line import smoke, start
 from compose import compose_run
 from plain_config import ROOT, group, plain_config
 
@@ -184,20 +182,3 @@ COMPARED = {
     "judges/failures.py": "a server's date for the next try, bounded by the longest wait",
     "scripts/sweeps.py": "a guess at who is at work, shown and never acted upon",
 }
-
-
-@pytest.mark.slow
-def test_two_whole_runs_at_once_in_one_folder_do_harmless_work_twice(tmp_path: Path) -> None:
-    overrides = [*smoke(tmp_path, 3), "selector=[bm25,snapkv]"]
-    both = [start(*overrides), start(*overrides)]
-    said = [process.communicate(timeout=240) for process in both]
-    assert [process.returncode for process in both] == [0, 0], said
-    folder = tmp_path / "out" / "smoke"
-    shards = list((folder / "records").glob("*.jsonl"))
-    assert len(read_records(folder)) == 3 * 5 and len(shards) <= 2
-    for shard in shards:
-        keys = [json.loads(line)["record"]["key"] for line in shard.read_bytes().split(b"\n") if line]
-        assert Counter(keys).most_common(1)[0][1] == 1
-    manifest = read_manifest(folder)
-    assert manifest is not None and manifest.done == manifest.expected == 15
-    assert store.disagreements(folder) == []

@@ -19,7 +19,8 @@ from kvrelay.backend.tiny import seeded_folder
 from kvrelay.core.errors import AssetError, ConfigError
 from kvrelay.run.build import refuse_foreign_code
 
-CODE = [path for top in ("src/kvrelay", "data_adapters", "judges", "scripts") for path in (ROOT / top).rglob("*.py")]
+TOPS = ("src/kvrelay", "data_adapters", "judges", "scripts", "hydra_plugins")
+CODE = [path for top in TOPS for path in (ROOT / top).rglob("*.py")]
 UNPICKLERS = {"pickle", "cPickle", "_pickle", "dill", "cloudpickle", "joblib", "shelve", "marshal", "imp"}
 UNPACKERS = {"zipfile", "tarfile", "zipimport", "bz2", "lzma"}
 READERS = {

@@ -199,7 +199,7 @@ def test_components_that_are_not_what_they_are_called_are_stamped() -> None:
     assert "CHANGED allocator.sur, budget.p05: not the settings that the name stands for" in results.stamps
     said = ("CHANGED budget.p05.share=0.2 (conf: 0.05)", "CHANGED allocator.sur.query_filter=none (conf: content)")
     told = joined(deletion_files(SMALL, changed=("budget.p05", "allocator.sur"), stamps=said))
-    assert told.stamps[:2] == said and not any("not the settings" in stamp for stamp in told.stamps)
+    assert told.told[:2] == said and not any("not the settings" in stamp for stamp in told.stamps)
 
 
 def test_a_plan_that_no_longer_stands_changes_nothing() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,11 +35,13 @@ class RealServer:
         return [model["id"] for model in json.loads(self.get("/v1/models"))["data"]]
 
     def kill(self) -> None:
-        """At once, as a node that fails would."""
-        self._call("stop", STOP_LIMIT_S="0")
+        """At once and with all that it started, as a node that fails would."""
+        os.killpg(int((ROOT / self._run() / "pid").read_text().split()[0]), signal.SIGKILL)
 
     def start(self) -> None:
-        self._call("start", self.model, *filter(None, [self.name]))
+        command = [str(ROOT / "scripts" / "servers" / self.script), "start", self.model, *filter(None, [self.name])]
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=700)
+        assert done.returncode == 0, done.stderr
 
     @property
     def is_ours(self) -> bool:
@@ -50,9 +53,3 @@ class RealServer:
 
     def _run(self) -> str:
         return os.environ.get(f"KVRELAY_{self.script.removesuffix('.sh').upper()}_RUN", "")
-
-    def _call(self, *arguments: str, **environment: str) -> None:
-        command = [str(ROOT / "scripts" / "servers" / self.script), *arguments]
-        given = {**os.environ, **environment}
-        done = subprocess.run(command, cwd=ROOT, env=given, capture_output=True, text=True, timeout=400)
-        assert done.returncode == 0, done.stderr

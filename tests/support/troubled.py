@@ -1,7 +1,8 @@
 """A data set and a selector to which things happen: in the SLURM job whose number a file of their folder names.
 
-``raise-N``, ``kill-N`` and ``fail-N`` happen once and take their file away; as long as ``slow-N`` is there, a question
-takes some seconds. Outside of SLURM nothing happens, so that one undisturbed process gives what must come out.
+``raise-N`` and ``kill-N`` happen once and take their file away; ``fail-N`` happens to all cells of one question, whose
+name the file then holds; as long as ``slow-N`` is there, a question takes some seconds. Outside of SLURM nothing
+happens, so that one undisturbed process gives what must come out.
 """
 
 from __future__ import annotations
@@ -64,8 +65,12 @@ class TroubledSelector:
     def select(self, prefilled: PrefilledHistory, question: Question, budget: int) -> Selection:
         if happens(self.folder, "kill"):
             os.kill(os.getpid(), signal.SIGKILL)
-        if happens(self.folder, "fail"):
-            raise ValueError("this example is broken 1 time")
+        broken = Path(self.folder) / f"fail-{os.environ.get('SLURM_ARRAY_TASK_ID')}"
+        if broken.exists():
+            named = broken.read_text() or question.example_id
+            broken.write_text(named)
+            if named == question.example_id:
+                raise ValueError("this example is broken for 1 day")
         slow = Path(self.folder) / f"slow-{os.environ.get('SLURM_ARRAY_TASK_ID')}"
         until = time.monotonic() + SLOW_S
         while slow.exists() and time.monotonic() < until:

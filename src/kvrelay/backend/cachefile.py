@@ -103,14 +103,14 @@ def load_cache(path: Path, identity: CacheIdentity | None = None, device: str | 
         with safe_open(path, framework="pt", device="cpu") as file:
             about = _about(path, file.metadata() or {})
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    except (SafetensorError, OSError, ValueError) as error:
-        if isinstance(error, AssetError):
-            raise
+    except AssetError:
+        raise
+    except (SafetensorError, OSError, ValueError, LookupError) as error:
         raise _damaged(path, str(error)) from error
-    if identity is not None:
-        _check_identity(path, about["identity"], asdict(identity))
     if path.name.split(".")[1:2] != [_digest(about)[:24]]:
         raise _damaged(path, "its description is not the one that its name was made of")
+    if identity is not None:
+        _check_identity(path, about["identity"], asdict(identity))
     found = {name: tensor_sha256(tensor) for name, tensor in tensors.items()}
     if wrong := sorted(name for name in {*found, *about["sha256"]} if found.get(name) != about["sha256"].get(name)):
         raise _damaged(path, f"the hash of {', '.join(wrong[:3])} is not the one on record")

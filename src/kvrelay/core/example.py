@@ -54,7 +54,7 @@ class Example:
     ``cluster_id`` is what the bootstrap resamples. An example without references can be answered but not scored.
     ``deleted`` are ids of units that are deleted from the cached history before the question is asked. Where there are
     any, each unit is tokenised by itself, so that what is left has the same tokens wherever the deleted unit stood.
-    ``checklist`` are the questions that a checklist judge asks of a long answer; such an example may have no references.
+    ``checklist`` are the questions that a checklist judge asks of a long answer; there may be no references then.
     ``slot`` names the unit whose place an experiment's design holds fixed, where it has one.
     """
 

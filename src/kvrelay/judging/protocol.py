@@ -53,5 +53,5 @@ class SettledJudge(Protocol):
         ...
 
     def pace(self) -> str:
-        """How it goes, in a few words for the progress line (items in flight, how often it was slowed); may be empty."""
+        """How it goes, in a few words for the progress line (items in flight, how often slowed); may be empty."""
         ...

@@ -12,7 +12,7 @@ PARTS = ("runs", "records", "verdicts", "provenance")
 
 
 def input_files(folder: Path) -> dict[str, str]:
-    """sha256 of every plan, manifest, shard, merged and provenance file by path; hidden (half-written) ones are none."""
+    """sha256 of every plan, manifest, shard, merged and provenance file by path; hidden (half-written) ones not."""
     files = [path for part in PARTS for path in (folder / part).glob("*.json*") if not path.name.startswith(".")]
     files = sorted([*files, *folder.glob("*.parquet")])
     return {path.relative_to(folder).as_posix(): _sha256(path) for path in files}

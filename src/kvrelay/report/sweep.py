@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-import pandas as pd
-
 from kvrelay.report import caveats, kinds, locality, recovered, verify
 from kvrelay.report.columns import (
     MOVES,
@@ -43,22 +41,15 @@ PAPER = "Paper: SUR, Figure 3, Tables 2, 12 and 13: same model, data, allocator 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sweep:
-    """What one view shows: its name and title, and the allocators in it besides endpoints; None for all there are."""
+    """What one view is called, and what it is about."""
 
     name: str
     title: str
-    allocators: tuple[str, ...] | None = None
-
-    def of(self, table: pd.DataFrame, baseline: str) -> pd.DataFrame:
-        """The rows that this view is about, diagnostics included."""
-        if self.allocators is None:
-            return table[table["allocator"] != ""]
-        return table[table["allocator"].isin([*self.allocators, *ENDPOINTS, baseline])]
 
 
 def render(sweep: Sweep, given: Given) -> Layout:
     """Tables, figure, checks and numbers of one sweep."""
-    scope = sweep.of(given.results.table, given.baseline)
+    scope = given.results.table
     table = recovered.methods(scope)
     rows = recovered.rows(table, given)
     others = recovered.beside(table, given, REFERENCE)

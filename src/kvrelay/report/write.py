@@ -11,6 +11,7 @@ import pandas as pd
 from kvrelay.core.errors import AssetError, ConfigError, IncompleteError
 from kvrelay.report import mixed, repeated
 from kvrelay.report.given import Given, Stored
+from kvrelay.report.names import ENDPOINTS
 from kvrelay.report.sources import commits, input_files
 from kvrelay.report.summary import as_json, kept_parts, summary
 from kvrelay.report.views import DEFAULT, View, find
@@ -52,11 +53,12 @@ def write_report(
         )
     records = read_records(folder)
     stored = Stored(plans=plans, records=records, verdicts=read_verdicts(folder), judges=read_judges(folder))
-    results = _borne(tidy(plans, records, stored.verdicts, stored.judges), max_unjudged)
-    again = repeated.stamps(folder, set(results.table["key"]))
-    results = replace(results, stamps=(*results.stamps, *again))
+    results = tidy(plans, records, stored.verdicts, stored.judges)
     asked = module.BASELINE if baseline is None else baseline
     _check_baseline(results, module, asked)
+    results = _borne(results.within(_shown(results.table, module, asked)), max_unjudged)
+    again = repeated.stamps(folder, set(results.table["key"]))
+    results = replace(results, told=(*results.told, *again))
     drawn: dict[str, Any] = {"seed": seed, "resamples": resamples}
     given = Given(results=results, baseline=asked, stored=stored, commits=tuple(commits(folder)), **drawn)
     main = main_table(folder, view)
@@ -72,12 +74,20 @@ def write_report(
     return main
 
 
+def _shown(table: pd.DataFrame, view: View, baseline: str) -> pd.Series:
+    """The rows that a view is about; runs for other views of the folder may be unfinished all the same."""
+    shown: pd.Series = (table["allocator"] != "") == ("allocator" in view.ARMS)
+    if view.ALLOCATORS is None:
+        return shown
+    return shown & table["allocator"].isin([*view.ALLOCATORS, *ENDPOINTS, baseline])
+
+
 def _borne(results: Results, max_unjudged: int | None) -> Results:
     """The results, and where too many verdicts are lacking the stamp that says so, before all others."""
     judged = max_unjudged is not None and bool(results.planned_judges)
     if not judged or len(unjudged(results.table)) <= (max_unjudged or 0):
         return results
-    return replace(results, bounded=True, stamps=(bounded_stamp(results.table), *results.stamps))
+    return replace(results, bounded=True, told=(bounded_stamp(results.table), *results.told))
 
 
 def _check_baseline(results: Results, view: View, baseline: str) -> None:

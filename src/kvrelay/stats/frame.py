@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pandas as pd
@@ -43,7 +43,8 @@ class Results:
     judges: Mapping[str, str]
     """Judge whose verdicts are ``correct``, by data set; a data set that nobody judged is absent."""
     planned_judges: tuple[str, ...]
-    stamps: tuple[str, ...]
+    told: tuple[str, ...]
+    """What every table must say, whichever rows it shows; ``stamps`` adds what is wrong with these rows."""
     content_sha256: str
     """Hash of all answers and verdicts in the table, timings apart: equal for equal measurements."""
     changed: frozenset[str] = frozenset()
@@ -56,6 +57,15 @@ class Results:
     """Who the judges are, by id, as far as that is on file."""
     bounded: bool = False
     """Whether so many answers lack a verdict that accuracy is printed with its bounds."""
+
+    @property
+    def stamps(self) -> tuple[str, ...]:
+        """What every table of these rows must say."""
+        return (*_gaps(self.table, judged=bool(self.planned_judges)), *self.told)
+
+    def within(self, shown: pd.Series) -> Results:
+        """The outcomes of some rows alone: what is wrong with others is not these rows' concern."""
+        return replace(self, table=self.table[shown].reset_index(drop=True))
 
     @property
     def incomplete(self) -> pd.DataFrame:
@@ -99,7 +109,7 @@ def tidy(
         table=table,
         judges=chosen,
         planned_judges=order,
-        stamps=(*merged.stamps, *said, *_stamps(merged, records, table, order, chosen)),
+        told=(*merged.stamps, *said, *_told(merged, records, order, chosen)),
         content_sha256=_content(in_force, judged),
         changed=merged.changed,
         budgets=merged.budgets,
@@ -213,21 +223,22 @@ def _check_ids(table: pd.DataFrame) -> None:
         raise DataError(f"report: example {several.index[0][-1]!r} has {several.iloc[0]} cluster ids; wanted one")
 
 
-def _stamps(
-    plans: Plans,
-    records: Mapping[str, RunRecord],
-    table: pd.DataFrame,
-    judges: Sequence[str],
-    chosen: Mapping[str, str],
-) -> list[str]:
+def _gaps(table: pd.DataFrame, *, judged: bool) -> list[str]:
     count = table["status"].value_counts()
-    names = {"missing": "without a record", "failed": "failed", **({"unjudged": "without a verdict"} if judges else {})}
+    names = {"missing": "without a record", "failed": "failed", **({"unjudged": "without a verdict"} if judged else {})}
     gaps = [f"{count[status]} {text}" for status, text in names.items() if count.get(status, 0)]
     stamps = [f"INCOMPLETE: of {len(table)} answers {', '.join(gaps)} (listed in summary.json)"] if gaps else []
     if unscored := int(count.get("unscored", 0)):
         why = table.loc[table["status"] == "unscored", "reason"].value_counts().sort_index()
         reasons = ", ".join(f"{reason} {n}" for reason, n in why.items())
         stamps.append(f"{unscored} of {len(table)} answers are unscored ({reasons}): neither right nor wrong")
+    return stamps
+
+
+def _told(
+    plans: Plans, records: Mapping[str, RunRecord], judges: Sequence[str], chosen: Mapping[str, str]
+) -> list[str]:
+    stamps = []
     for data, judge in chosen.items():
         if judge != judges[0]:
             stamps.append(f"{data}: scored by {judge}, not by {judges[0]}")

@@ -20,6 +20,9 @@ class View(Protocol):
     BASELINE: str
     """What the others are compared with where nobody says otherwise: a value of the first name of ``ARMS``."""
     ARMS: tuple[str, ...]
+    """Names in which its arms differ: it shows rows of repair where the allocator is one of them, else the others."""
+    ALLOCATORS: tuple[str, ...] | None
+    """The allocators that it shows besides endpoints and baseline; None for all there are."""
     OWNS: tuple[str, ...]
     """Patterns of its files in the report's folder: what it no longer makes, it removes."""
 

@@ -10,10 +10,9 @@ from kvrelay.stats.arms import REPAIR
 MAIN = "geometry"
 BASELINE = "shift"
 ARMS = REPAIR
+ALLOCATORS = ("token", "window", "random_units", "sur")
 OWNS = ("geometry.*", "geometry_*")
-SWEEP = Sweep(
-    name=MAIN, title="Where to refresh at one relevance score", allocators=("token", "window", "random_units", "sur")
-)
+SWEEP = Sweep(name=MAIN, title="Where to refresh at one relevance score")
 
 
 def render(given: Given) -> Layout:

@@ -19,6 +19,7 @@ from kvrelay.stats.arms import POSITION
 MAIN = "helloeval"
 BASELINE = "original"
 ARMS = POSITION
+ALLOCATORS = None
 OWNS = ("helloeval.*", "helloeval_*")
 
 FIELDS = (
@@ -42,7 +43,7 @@ LENGTHS = "Words, tokens and the share that ended by themselves (EOS) are over a
 
 def render(given: Given) -> Layout:
     """Means of every arm, differences with intervals, and both by category and by entry of the checklist."""
-    table = given.results.table[given.results.table["allocator"] == ""].reset_index(drop=True)
+    table = given.results.table
     drawn: dict[str, Any] = {"baseline": given.baseline, "seed": given.seed, "resamples": given.resamples}
     arms = [arm_row(arm, given) for arm in checklist.arms(table)]
     gaps = [gap_row(c, given) for c in checklist.differences(table, **drawn)]

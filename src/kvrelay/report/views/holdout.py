@@ -31,6 +31,7 @@ from kvrelay.stats.arms import CELL, REPAIR
 MAIN = "holdout"
 BASELINE = "shift"
 ARMS = REPAIR
+ALLOCATORS = None
 OWNS = ("holdout.*", "holdout_*")
 TITLE = "Regions against isolated tokens"
 REGIONS, TOKENS = "sur", "token"

@@ -36,6 +36,7 @@ from kvrelay.stats.pool import POOL, POOLED, Pooled, pooled, pooled_sets
 MAIN = "location"
 BASELINE = "shift"
 ARMS = REPAIR
+ALLOCATORS = None
 OWNS = ("location.*", "location_*")
 TITLE = "Effects by the evidence's place"
 MEASURES = ("nll", "em")

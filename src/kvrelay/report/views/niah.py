@@ -10,8 +10,9 @@ from kvrelay.stats.arms import REPAIR
 MAIN = "niah"
 BASELINE = "shift"
 ARMS = REPAIR
+ALLOCATORS = None
 OWNS = ("niah.*", "niah_*")
-SWEEP = Sweep(name=MAIN, title="Exact match after same-key deletions", allocators=None)
+SWEEP = Sweep(name=MAIN, title="Exact match after same-key deletions")
 
 
 def render(given: Given) -> Layout:

@@ -21,6 +21,7 @@ from kvrelay.stats.pool import POOL, POOLED, Pooled, pooled, pooled_sets
 MAIN = "qa"
 BASELINE = "shift"
 ARMS = REPAIR
+ALLOCATORS = None
 OWNS = ("qa.*", "qa_*")
 TITLE = "Questions with one deleted passage"
 PAPER = "Paper: SUR, section 4.3 and Table 9: the same model, all four data sets, SUR at 5 %."
@@ -28,7 +29,7 @@ PAPER = "Paper: SUR, section 4.3 and Table 9: the same model, all four data sets
 
 def render(given: Given) -> Layout:
     """Quality by data set and over all, latency by stage, and quality against latency."""
-    scope = given.results.table[given.results.table["allocator"] != ""]
+    scope = given.results.table
     table = recovered.methods(scope)
     pool = pooled(table)
     sets = pooled_sets(table)

@@ -11,10 +11,9 @@ from kvrelay.stats.arms import REPAIR
 MAIN = "signals"
 BASELINE = "shift"
 ARMS = REPAIR
+ALLOCATORS = ("sur", "bm25_units", *PRIOR_WORK)
 OWNS = ("signals.*", "signals_*")
-SWEEP = Sweep(
-    name=MAIN, title="Cheap relevance against attention and states", allocators=("sur", "bm25_units", *PRIOR_WORK)
-)
+SWEEP = Sweep(name=MAIN, title="Cheap relevance against attention and states")
 
 
 def render(given: Given) -> Layout:

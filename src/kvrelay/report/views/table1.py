@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from kvrelay.report.figures import forest
 from kvrelay.report.given import Given, Layout
 from kvrelay.report.names import MEASURES
@@ -16,14 +14,15 @@ from kvrelay.stats.arms import POSITION
 MAIN = "table1"
 BASELINE = "original"
 ARMS = POSITION
+ALLOCATORS = None
 OWNS = ("forest_*",)
 
 
 def render(given: Given) -> Layout:
     """Tables of accuracy and of its differences, and a figure for each measure that can be drawn."""
-    table = given.results.table
-    unedited = replace(given.results, table=table[table["allocator"] == ""].reset_index(drop=True))
-    study = make(unedited, baseline=given.baseline, seed=given.seed, resamples=given.resamples, commits=given.commits)
+    study = make(
+        given.results, baseline=given.baseline, seed=given.seed, resamples=given.resamples, commits=given.commits
+    )
     figures: dict[str, bytes] = {}
     for metric in MEASURES:
         figures |= forest(study, metric)

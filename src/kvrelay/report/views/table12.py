@@ -20,6 +20,7 @@ from kvrelay.stats.arms import POSITION
 MAIN = "table12"
 BASELINE = "original"
 ARMS = POSITION
+ALLOCATORS = None
 OWNS = (f"{MAIN}_*",)
 TITLE = "The same answers under several judges"
 

@@ -137,7 +137,7 @@ def _job_line(job: Job, jobs: Sequence[Job], records: Mapping[str, RunRecord]) -
 def _command(folder: Path) -> str:
     """The newest command that answered into this folder; empty where none says so."""
     said = [json.loads(path.read_bytes()) for path in (folder / "provenance").glob("*.json")]
-    newest = max(said, key=lambda facts: str(facts.get("created", "")), default={})
+    newest: dict[str, Any] = max(said, key=lambda facts: str(facts.get("created", "")), default={})
     return str(newest.get("command", ""))
 
 

@@ -163,7 +163,10 @@ def test_whatever_becomes_of_jobs_a_sweep_gives_what_one_process_gives(case: Cas
     (case.trouble / f"slow-{PREEMPTED}").unlink()
 
     log = case.newest() / ".submitit" / case.job(OVER_TIME)
-    until(lambda: "is timed-out" in "".join(path.read_text() for path in log.glob("*_log.*")), "the limit is felt")
+    until(
+        lambda: sweep.poll() is not None or "is timed-out" in "".join(path.read_text() for path in log.glob("*_log.*")),
+        "the limit is felt",
+    )
     (case.trouble / f"slow-{OVER_TIME}").unlink()
     assert sweep.wait(PATIENCE_S) == 5, "a sweep whose jobs failed says so, when all of them have ended"
 

@@ -21,7 +21,7 @@ from kvrelay.core.history import Need, PrefilledHistory, Question
 from kvrelay.core.selection import Selection
 from kvrelay.selection.recent import Recent
 
-SLOW_S = 8.0
+SLOW_S = 15.0
 
 
 def happens(folder: str, what: str) -> bool:

@@ -166,6 +166,6 @@ def _text(value: Any) -> str | None:
 
 def _damaged(path: Path, why: str) -> AssetError:
     return AssetError(
-        f"{path} is damaged: {why.rstrip('.')}. Take it from a backup; or delete it: what its shards still hold is merged again, "
-        "and the run's own command measures the rest again"
+        f"{path} is damaged: {why.rstrip('.')}. Take it from a backup; or delete it: what its shards still hold is "
+        "merged again, and the run's own command measures the rest again"
     )

@@ -17,6 +17,7 @@ from kvrelay.run.progress import Progress
 from kvrelay.run.record import RETRIED_REASONS, RunRecord
 from kvrelay.run.store import (
     in_order,
+    judge_file,
     read_judges,
     read_plans,
     read_records,
@@ -74,7 +75,7 @@ def admit(folder: Path, judge: SettledJudge, settings: JudgingSettings, say: Say
     if gold is not None:
         say(f"{facts.name}: {gold.right} of {gold.asked} gold items right ({facts.id})")
     if gold is not None and not is_met(gold, settings.gold_threshold):
-        path = folder / REFUSED / f"{facts.id}.json"
+        path = judge_file(folder / REFUSED, facts.id)
         write_atomic(path, facts.model_dump_json(indent=2) + "\n")
         raise blocked(facts, gold, path)
     write_judge(folder, in_order(folder, facts))

@@ -139,8 +139,13 @@ def read_manifest(folder: Path, run_id: str | None = None) -> Manifest | None:
 
 
 def write_judge(folder: Path, facts: JudgeFacts) -> Path:
-    name = facts.id if file_part(facts.id) == facts.id else f"{file_part(facts.id)[:60]}-{digest(facts.id)[:16]}"
-    return _write_json(folder / "judges" / f"{name}.json", facts.model_dump(mode="json"))
+    return _write_json(judge_file(folder / "judges", facts.id), facts.model_dump(mode="json"))
+
+
+def judge_file(folder: Path, judge_id: str) -> Path:
+    """The file of that judge in a folder of judges, whatever characters its name has."""
+    sound = file_part(judge_id)
+    return folder / f"{judge_id if sound == judge_id else f'{sound[:60]}-{digest(judge_id)[:16]}'}.json"
 
 
 def read_judges(folder: Path) -> list[JudgeFacts]:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,6 +11,7 @@ from pathlib import Path
 from data_adapters.hellobench.adapter import HelloBench
 from data_adapters.hellobench.lab_texts import CHECKLISTS, GENERATOR_VERSION, REQUIREMENTS, TASKS, source_text
 from data_adapters.subset import require_positive
+from kvrelay.core.drafts import drafted
 from kvrelay.core.errors import ConfigError
 from kvrelay.core.example import CountTokens, Example
 
@@ -56,11 +55,8 @@ class HelloLab:
         """The file, made whole by one rename. Its bytes depend on settings and words alone."""
         target = Path(self.folder) / f"summarization-{self.fingerprint()[:16]}.jsonl"
         if not target.is_file():
-            target.parent.mkdir(parents=True, exist_ok=True)
-            handle, fresh = tempfile.mkstemp(dir=target.parent, prefix=".making-")
-            with os.fdopen(handle, "wb") as stream:
-                stream.write(self._content())
-            os.replace(fresh, target)
+            with drafted(target) as draft:
+                draft.write_bytes(self._content())
         return target
 
     def _content(self) -> bytes:

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import json
 import re
+import threading
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pytest
-from judge_server import FALSE, TRUE, Answer, Asked, always, answer_json, completion
+from judge_server import FALSE, TRUE, Answer, Asked, JudgeServer, always, answer_json, completion
 from scripted_judge import GOLD, answered_run
 
 from kvrelay.core.errors import EndpointError
@@ -68,6 +69,11 @@ ONE_ITEM = {
     "429, Retry-After 600": no_reply(
         asks_to_wait("600"),
         "HTTP 429: quota (asks to wait 600 s, beyond judge.*.retry_after_limit_s; left for the next run)",
+    ),
+    "429, Retry-After beyond the item's deadline": no_reply(
+        asks_to_wait("30"),
+        "HTTP 429: quota (no time left for a wait of 30.0 s within judge.*.timeout_s)",
+        timeout_s=10.0,
     ),
     "429 without Retry-After, for ever": no_reply(BUSY, "HTTP 429: busy"),
     "408, 409, 500, then a reply": Fault(
@@ -242,7 +248,7 @@ def row(name: str) -> list[str]:
 
 def assert_row(name: str, words: str, before: str, after: str) -> None:
     _, _, _, seen, *counts, _ = row(name)
-    assert (words in seen if words else seen == "nothing"), seen
+    assert words in seen if words else seen == "nothing", seen
     assert counts == [before, after]
 
 
@@ -317,3 +323,55 @@ def test_one_gold_item_without_a_reply_keeps_the_judge_from_judging(play: Any) -
     played.server.faults = {}
     assert in_words(played.again()[0]) == ALL
     assert_row("a gold item without a reply", words, "0 judged, 15 unjudged", ALL)
+
+
+def test_a_server_that_is_killed_and_comes_back(play: Any) -> None:
+    """After nine replies; the items that it had not answered are left as they are, and not a verdict of any kind."""
+    played = play(concurrency=1, retries=8, breaker_after=3, breaker_wait_s=0.02, breaker_patience_s=0.2)
+    server, replied, died = played.server, [], threading.Event()
+
+    def judge(asked: Asked) -> Answer:
+        if (asked.payload["question"], asked.payload["candidate"]) not in GOLD:
+            replied.append(asked)
+        if len(replied) > 9:
+            died.set()
+            return Answer(drop=True)
+        return true_verdict(asked)
+
+    server.judge = judge
+    killer = threading.Thread(target=lambda: (died.wait(20), server.close()))
+    killer.start()
+    counted, error = played.again()
+    killer.join()
+    words = (
+        "judge's server at URL has failed for 0.2 s (judge.*.breaker_patience_s); the last failure: Connection error. "
+        "ConnectError: All connection attempts failed. What was judged is kept: mend the server (judge.*.base_url) or "
+        "lower judge.*.concurrency, and the same command judges the rest"
+    )
+    assert in_words(counted) == "9 judged, 6 unjudged" and words in error
+    left = played.open()
+    assert in_words(revived(played)) == ALL and played.about_answers() == left and len(left) == 6
+    assert_row("a server that is killed after nine replies", words, "9 judged, 6 unjudged", ALL)
+
+
+def test_a_server_that_is_away_at_the_start(play: Any, make_judge: Any) -> None:
+    played = play()
+    played.server.close()
+    words = "Connection error. ConnectError: All connection attempts failed; start the server there or change"
+    with pytest.raises(EndpointError, match=re.escape(words)):
+        make_judge().settled("judge")
+    assert read_judges(played.folder) == [] and read_verdicts(played.folder) == {}
+    assert in_words(revived(played)) == ALL and len(played.about_answers()) == 15
+    assert_row("a server that is away at the start", words, "0 judged, 15 unjudged", ALL)
+
+
+def revived(played: Played) -> dict[str, int]:
+    """Counts after a pass with the server back at its address."""
+    played.server = JudgeServer(played.server.port)
+    played.server.judge = true_verdict
+    try:
+        counted, error = played.again()
+    finally:
+        played.server.close()
+    assert error == ""
+    return counted

@@ -20,14 +20,16 @@ from scripted_judge import GOLD, answered_run
 from stored_records import environment
 
 from kvrelay.judging.blind import blind_sheet
+from kvrelay.judging.protocol import BlindItem
 from kvrelay.judging.session import JudgingSettings, judge_folder, planned_records
 from kvrelay.judging.stage import states
 from kvrelay.run.record import Verdict
 from kvrelay.run.store import disagreements, read_judges, read_verdicts
 
 KILLS = 40
-QUESTIONS = 500
-"""Of 500 questions, half with one answer and half with two: 750 items, more than forty lives get through."""
+QUESTIONS = 600
+ITEMS = 900
+"""Half of the questions have one answer and half have two: more than forty lives get through."""
 
 
 @pytest.fixture
@@ -45,7 +47,9 @@ def reply(asked: Asked) -> Answer:
     if known is None:
         number = int(item["question"].removeprefix("Question ").removesuffix("?"))
         if number % 10 >= 7:
-            return {7: completion("yes"), 8: completion(TRUE, "length"), 9: completion(None, refusal="No.")}[number % 10]
+            return {7: completion("yes"), 8: completion(TRUE, "length"), 9: completion(None, refusal="No.")}[
+                number % 10
+            ]
         known = item["candidate"].startswith("right")
     return completion(TRUE if known else FALSE)
 
@@ -106,7 +110,7 @@ def outcomes(folder: Path) -> dict[str, tuple[bool | None, str, str]]:
 def test_forty_kills_at_random_moments_lose_no_verdict_and_double_none(
     lives: Lives, server: JudgeServer, tmp_path: Path
 ) -> None:
-    """A fourth of the lives is killed within 80 ms of its birth, while it asks who serves, about gold or writes who
+    """A fourth of the lives is killed within 60 ms of its birth, while it asks who serves, about gold or writes who
     judges; the others up to 4 ms after 0 to 14 verdicts."""
     rng, folder = random.Random(17), tmp_path / "run"
 
@@ -116,7 +120,7 @@ def test_forty_kills_at_random_moments_lose_no_verdict_and_double_none(
             word, key = lives.said()
             assert word == "key"
             keys.append(key)
-        time.sleep(rng.random() * (0.08 if early else 0.004))
+        time.sleep(rng.random() * (0.06 if early else 0.004))
         os.kill(pid, signal.SIGKILL)
 
     acknowledged: list[str] = []
@@ -130,7 +134,7 @@ def test_forty_kills_at_random_moments_lose_no_verdict_and_double_none(
     before = outcomes(folder)
     keys, status = lives.one(lambda pid, keys: None)
     assert status == 0 and len(acknowledged + keys) == len({*acknowledged, *keys})
-    assert 0 < len(before) < 750 == len(lines(folder)) == len(read_verdicts(folder))
+    assert 0 < len(before) < ITEMS == len(lines(folder)) == len(read_verdicts(folder))
     after = outcomes(folder)
     assert before.items() <= after.items() and disagreements(folder) == []
     undisturbed = answered_run(tmp_path / "undisturbed", questions=QUESTIONS)
@@ -142,9 +146,9 @@ def test_forty_kills_at_random_moments_lose_no_verdict_and_double_none(
     truth = Counter("correct" if item.candidate.startswith("right") else "wrong" for item in items if last(item) < 7)
     spoilt = Counter({7: "malformed", 8: "truncated", 9: "refused"}[last(item)] for item in items if last(item) >= 7)
     assert states(items, read_verdicts(folder)) == {**truth, **spoilt}
-    assert sum(truth.values()) + sum(spoilt.values()) == 750
+    assert sum(truth.values()) + sum(spoilt.values()) == ITEMS
 
 
-def last(item: object) -> int:
+def last(item: BlindItem) -> int:
     """Last digit of the question's number."""
-    return int(str(getattr(item, "question"))[-2])
+    return int(item.question[-2])

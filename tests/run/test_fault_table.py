@@ -15,7 +15,7 @@ def test_every_row_is_whole_and_names_tests_that_exist() -> None:
     for match in re.finditer(r"^\| ([A-Z])(\d+) \|.*$", TEXT, re.MULTILINE):
         rows.setdefault(match[1], []).append(int(match[2]))
         assert NAMED.search(match[0]), f"{match[1]}{match[2]} names no test"
-    assert {"S", "X"} <= rows.keys()
+    assert {"S", "X", "J"} <= rows.keys()
     assert all(numbers == list(range(1, len(numbers) + 1)) for numbers in rows.values()), rows
     missing = []
     for file, name in NAMED.findall(TEXT):
@@ -28,7 +28,12 @@ def test_every_row_is_whole_and_names_tests_that_exist() -> None:
 def test_every_test_of_faults_and_security_stands_in_the_table() -> None:
     """A fault that is made and not told of is one that nobody can look up."""
     named = {name for _, name in NAMED.findall(TEXT)}
-    for file in ("run/test_fault_kills.py", "run/test_store_faults.py"):
+    for file in (
+        "run/test_fault_kills.py",
+        "run/test_store_faults.py",
+        "judges/test_judge_fault_rows.py",
+        "judging/test_judging_kills.py",
+    ):
         text = (ROOT / "tests" / file).read_text(encoding="utf-8")
         left = set(re.findall(r"^def (test_\w+)\(", text, re.MULTILINE)) - named - UNLISTED
         assert left == set(), file

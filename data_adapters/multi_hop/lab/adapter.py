@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +18,7 @@ from data_adapters.multi_hop.musique import MuSiQue
 from data_adapters.multi_hop.passages import PREAMBLE
 from data_adapters.multi_hop.placements import place
 from data_adapters.subset import require_choice, require_positive
+from kvrelay.core.drafts import drafted
 from kvrelay.core.errors import ConfigError
 from kvrelay.core.example import CountTokens, Example
 
@@ -75,11 +74,8 @@ class MultiHopLab:
         suffix = "json" if self.schema == "hotpotqa" else "jsonl"
         target = Path(self.folder) / f"{self.schema}-{self.fingerprint()[:16]}.{suffix}"
         if not target.is_file():
-            target.parent.mkdir(parents=True, exist_ok=True)
-            handle, fresh = tempfile.mkstemp(dir=target.parent, prefix=".making-")
-            with os.fdopen(handle, "wb") as stream:
-                stream.write(self._content())
-            os.replace(fresh, target)
+            with drafted(target) as draft:
+                draft.write_bytes(self._content())
         return target
 
     def _content(self) -> bytes:

@@ -14,8 +14,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import uuid
-from contextlib import suppress
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -26,6 +24,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from kvrelay.core.cache import KVCache, LayerKV
+from kvrelay.core.drafts import drafted
 from kvrelay.core.errors import AssetError
 from kvrelay.core.rope import RotarySpec
 
@@ -75,19 +74,14 @@ def save_cache(folder: Path, cache: KVCache, identity: CacheIdentity) -> Path:
     path = folder / f"{identity.sha256[:24]}.{_digest(about)[:24]}{SUFFIX}"
     if path.exists():
         return path
-    folder.mkdir(parents=True, exist_ok=True)
-    draft = folder / f".{path.name}.{uuid.uuid4().hex[:8]}.tmp"
     try:
-        metadata = {"format": FORMAT, "version": str(VERSION), "about": json.dumps(about, sort_keys=True)}
-        save_file(tensors, draft, metadata=metadata)
-        with draft.open("rb+") as file:
-            os.fsync(file.fileno())
-        draft.replace(path)
+        with drafted(path) as draft:
+            metadata = {"format": FORMAT, "version": str(VERSION), "about": json.dumps(about, sort_keys=True)}
+            save_file(tensors, draft, metadata=metadata)
+            with draft.open("rb+") as file:
+                os.fsync(file.fileno())
     except SafetensorError as error:  # its own class for a disk that is full
         raise OSError(str(error)) from error
-    finally:
-        with suppress(OSError):
-            draft.unlink(missing_ok=True)
     return path
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import errno
 import os
-import uuid
 from contextlib import suppress
 from pathlib import Path
 
+from kvrelay.core.drafts import drafted
 from kvrelay.core.errors import AssetError
 from kvrelay.run.lines import utf8
 
@@ -27,11 +27,6 @@ def unwritten(path: Path, error: OSError) -> AssetError:
     )
 
 
-def draft_of(path: Path) -> Path:
-    """A name beside ``path`` that nobody else has and no reader looks at."""
-    return path.with_name(f".{path.name}.{uuid.uuid4().hex[:8]}.tmp")
-
-
 def sync_folder(folder: Path) -> None:
     """Make a new or renamed name in a folder durable; file systems that cannot are left alone."""
     with suppress(OSError):
@@ -47,19 +42,12 @@ def write_atomic(path: Path, data: str | bytes) -> Path:
 
     Makes the folder. Raises `AssetError` when the disk takes no more; the old file then still stands.
     """
-    draft = draft_of(path)
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with draft.open("xb") as file:
+        with drafted(path) as draft, draft.open("xb") as file:
             file.write(utf8(data) if isinstance(data, str) else data)
             file.flush()
             os.fsync(file.fileno())
-        draft.replace(path)
-    except BaseException as error:
-        with suppress(OSError):
-            draft.unlink(missing_ok=True)
-        if isinstance(error, OSError):
-            raise unwritten(path, error) from error
-        raise
+    except OSError as error:
+        raise unwritten(path, error) from error
     sync_folder(path.parent)
     return path

@@ -11,14 +11,14 @@ import json
 import os
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from kvrelay.core.drafts import drafted
 from kvrelay.core.errors import AssetError
-from kvrelay.run.atomic import draft_of, sync_folder, unwritten
+from kvrelay.run.atomic import sync_folder, unwritten
 from kvrelay.run.lines import Record, checked, reason, utf8
 from kvrelay.run.record import SCHEMA_VERSION
 
@@ -114,18 +114,13 @@ def write_merged(path: Path, rows: Sequence[tuple[bytes, Mapping[str, Any]]], so
     Raises `AssetError` when the disk takes no more or gives back something else; the old file then still stands.
     """
     told = About(rows=len(rows), content_sha256=content_of(body for body, _ in rows), sources=dict(sources))
-    draft = draft_of(path)
     try:
-        _write(draft, rows, told)
-        if content_of(read_bodies(draft)) != told.content_sha256:
-            raise _damaged(draft, "it does not give back what was written; the disk may be failing")
-        draft.replace(path)
-    except BaseException as error:
-        with suppress(OSError):
-            draft.unlink(missing_ok=True)
-        if isinstance(error, OSError):
-            raise unwritten(path, error) from error
-        raise
+        with drafted(path) as draft:
+            _write(draft, rows, told)
+            if content_of(read_bodies(draft)) != told.content_sha256:
+                raise _damaged(draft, "it does not give back what was written; the disk may be failing")
+    except OSError as error:
+        raise unwritten(path, error) from error
     sync_folder(path.parent)
     if about(path) != told:
         raise AssetError(f"{path} was replaced by another process while it was written; merge again")

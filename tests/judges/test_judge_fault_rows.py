@@ -7,7 +7,6 @@ else. A row of the document holds the words that came out here, and both counts.
 
 from __future__ import annotations
 
-import json
 import re
 import threading
 from collections import Counter
@@ -16,18 +15,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from judge_server import FALSE, TRUE, Answer, Asked, JudgeServer, always, answer_json, completion
-from scripted_judge import GOLD, answered_run
+from judge_server import FALSE, TRUE, Answer, Asked, always, answer_json, completion
+from played_faults import Played, assert_row, in_words, is_gold, revived, true_verdict
+from scripted_judge import GOLD
 
 from kvrelay.core.errors import EndpointError
-from kvrelay.judging.blind import blind_sheet
-from kvrelay.judging.protocol import BlindItem
-from kvrelay.judging.session import JudgingSettings, judge_folder, planned_records
-from kvrelay.judging.stage import states
-from kvrelay.run.record import Verdict
 from kvrelay.run.store import read_judges, read_verdicts
 
-DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "faults.md"
 MET = "right 1, said otherwise"
 """The answer, a right one, that a fault meets."""
 ALL = "9 correct, 6 wrong"
@@ -167,89 +161,9 @@ READ_AS_NOTHING = {
 """Replies that hold a verdict for a kind reader, and none for the strict one nor by a declared rule."""
 
 
-class Played:
-    """A run's folder, one judge, and what has been said; the truth is known of each item."""
-
-    def __init__(self, folder: Path, server: Any, make_judge: Any, **settings: Any) -> None:
-        self.folder, self.server = answered_run(folder), server
-        server.judge = true_verdict
-        self.judge = make_judge(**({"retries": 2} | settings)).settled("judge")
-        self.said: list[str] = []
-
-    @property
-    def items(self) -> tuple[BlindItem, ...]:
-        return blind_sheet(planned_records(self.folder), self.judge.facts.id).items
-
-    def again(self) -> tuple[dict[str, int], str]:
-        """The command's judging, once: counts of every state on file, and the error that ended it."""
-        error = ""
-        self.server.asked.clear()
-        try:
-            settings = JudgingSettings(gold_threshold=None)
-            judge_folder(self.folder, {"judge": self.judge}, settings, self.said.append, command="COMMAND")
-        except EndpointError as caught:
-            error = str(caught).replace(self.server.url, "URL")
-        counted = states(self.items, read_verdicts(self.folder))
-        assert sum(counted.values()) == len(self.items) == 15, "lost"
-        self.check()
-        return counted, error
-
-    def check(self) -> None:
-        """No item has two verdicts, and none has a wrong one."""
-        truth = {item.key: item.candidate.startswith("right") for item in self.items}
-        scored = [verdict for verdict in self.lines() if verdict.correct is not None]
-        assert all(verdict.correct == truth[verdict.item_key] for verdict in scored), "scored wrong"
-        assert set(Counter(verdict.item_key for verdict in self.lines() if verdict.is_final).values()) <= {1}, "doubled"
-
-    def lines(self) -> list[Verdict]:
-        texts = [path.read_bytes() for path in (self.folder / "verdicts").glob("*.jsonl")]
-        return [Verdict.model_validate(json.loads(one)["record"]) for text in texts for one in text.splitlines()]
-
-    def about_answers(self) -> set[str]:
-        """Answers that the last pass asked about."""
-        payloads = [asked.payload for asked in self.server.asked]
-        return {item["candidate"] for item in payloads if (item["question"], item["candidate"]) not in GOLD}
-
-    def open(self) -> set[str]:
-        """Answers without a final verdict."""
-        final = {key for key, verdict in read_verdicts(self.folder).items() if verdict.is_final}
-        return {item.candidate for item in self.items if item.key not in final}
-
-    def told(self) -> list[str]:
-        """Reason and words of every item without a verdict."""
-        return [f"{one.reason}: {one.raw}" for one in read_verdicts(self.folder).values() if one.correct is None]
-
-
 @pytest.fixture
 def play(tmp_path: Path, server: Any, make_judge: Any) -> Any:
     return lambda **settings: Played(tmp_path / "run", server, make_judge, **settings)
-
-
-def true_verdict(asked: Asked) -> Answer:
-    item = asked.payload
-    known = GOLD.get((item["question"], item["candidate"]))
-    return completion(TRUE if (item["candidate"].startswith("right") if known is None else known) else FALSE)
-
-
-def in_words(counted: dict[str, int]) -> str:
-    """As the rows have it. Which items come first follows from hashes, so that a stopped pass counts no right ones."""
-    if left := counted.get("unjudged"):
-        return f"{counted.get('correct', 0) + counted.get('wrong', 0)} judged, {left} unjudged"
-    named = [*("correct", "wrong"), *sorted(counted.keys() - {"correct", "wrong"})]
-    return ", ".join(f"{counted[name]} {name}" for name in named if name in counted)
-
-
-def row(name: str) -> list[str]:
-    """Cells of the row: number, fault, injected how, what the user sees, before, after, test."""
-    text = DOCUMENT.read_text(encoding="utf-8")
-    (found,) = re.findall(rf"^\| (J\d+ \| {re.escape(name)} \|.*) \|$", text, re.MULTILINE)
-    return [cell.strip() for cell in found.split(" | ")]
-
-
-def assert_row(name: str, words: str, before: str, after: str) -> None:
-    _, _, _, seen, *counts, _ = row(name)
-    assert words in seen if words else seen == "nothing", seen
-    assert counts == [before, after]
 
 
 @pytest.mark.parametrize("name", ONE_ITEM)
@@ -276,7 +190,7 @@ def test_a_fault_of_every_item_stops_the_pass_and_the_same_command_judges_the_re
     played, given = play(concurrency=1), []
 
     def judge(asked: Asked) -> Answer:
-        if (asked.payload["question"], asked.payload["candidate"]) not in GOLD:
+        if not is_gold(asked):
             given.append(asked)
         return fault.answers[0] if len(given) > 9 else true_verdict(asked)
 
@@ -294,7 +208,9 @@ def test_replies_that_are_no_strict_verdict_are_malformed(play: Any) -> None:
     """Eleven of the fifteen items get one each, twice: greedy replies that cannot be read are asked for once more."""
     played = play()
     met = sorted({item.candidate for item in played.items})[: len(READ_AS_NOTHING)]
-    played.server.faults = {one: always(completion(text), 2) for one, text in zip(met, READ_AS_NOTHING.values())}
+    played.server.faults = {
+        one: always(completion(text), 2) for one, text in zip(met, READ_AS_NOTHING.values(), strict=True)
+    }
     left = Counter("correct" if item.candidate.startswith("right") else "wrong" for item in played.items)
     left -= Counter("correct" if one.startswith("right") else "wrong" for one in met)
     counted, _ = played.again()
@@ -331,7 +247,7 @@ def test_a_server_that_is_killed_and_comes_back(play: Any) -> None:
     server, replied, died = played.server, [], threading.Event()
 
     def judge(asked: Asked) -> Answer:
-        if (asked.payload["question"], asked.payload["candidate"]) not in GOLD:
+        if not is_gold(asked):
             replied.append(asked)
         if len(replied) > 9:
             died.set()
@@ -363,15 +279,3 @@ def test_a_server_that_is_away_at_the_start(play: Any, make_judge: Any) -> None:
     assert read_judges(played.folder) == [] and read_verdicts(played.folder) == {}
     assert in_words(revived(played)) == ALL and len(played.about_answers()) == 15
     assert_row("a server that is away at the start", words, "0 judged, 15 unjudged", ALL)
-
-
-def revived(played: Played) -> dict[str, int]:
-    """Counts after a pass with the server back at its address."""
-    played.server = JudgeServer(played.server.port)
-    played.server.judge = true_verdict
-    try:
-        counted, error = played.again()
-    finally:
-        played.server.close()
-    assert error == ""
-    return counted

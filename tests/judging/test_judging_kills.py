@@ -10,7 +10,8 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import judging_lives
@@ -76,14 +77,25 @@ class Lives:
         word, _, value = self.process.stdout.readline().decode().strip().partition(" ")
         return word, value
 
-    def one(self, kill: Callable[[int, list[str]], None]) -> tuple[list[str], int]:
-        """Keys that a life acknowledged, and how it ended; ``kill`` may read some of them before it strikes."""
-        pid, keys = self.begin(), []
-        kill(pid, keys)
+    def some(self, n: int) -> list[str]:
+        """The next keys that the life acknowledges."""
+        told = [self.said() for _ in range(n)]
+        assert {word for word, _ in told} <= {"key"}
+        return [key for _, key in told]
+
+    def rest(self) -> tuple[list[str], int]:
+        """All other keys, and how the life ended."""
+        keys = []
         while (told := self.said())[0] == "key":
             keys.append(told[1])
         assert told[0] == "ended"
         return keys, int(told[1])
+
+    def close(self) -> None:
+        assert self.process.stdin is not None and self.process.stdout is not None
+        self.process.stdin.close()
+        self.process.wait(60)
+        self.process.stdout.close()
 
 
 @pytest.fixture
@@ -91,10 +103,7 @@ def lives(tmp_path: Path, server: JudgeServer) -> Iterator[Lives]:
     folder = answered_run(tmp_path / "run", questions=QUESTIONS)
     begun = Lives(folder, server.url)
     yield begun
-    assert begun.process.stdin is not None and begun.process.stdout is not None
-    begun.process.stdin.close()
-    begun.process.wait(60)
-    begun.process.stdout.close()
+    begun.close()
 
 
 def lines(folder: Path) -> list[Verdict]:
@@ -111,28 +120,23 @@ def test_forty_kills_at_random_moments_lose_no_verdict_and_double_none(
     lives: Lives, server: JudgeServer, tmp_path: Path
 ) -> None:
     """A fourth of the lives is killed within 60 ms of its birth, while it asks who serves, about gold or writes who
-    judges; the others up to 4 ms after 0 to 14 verdicts."""
+    judges; the others up to 4 ms after 1 to 14 verdicts."""
     rng, folder = random.Random(17), tmp_path / "run"
-
-    def strike(pid: int, keys: list[str]) -> None:
-        early = rng.random() < 0.25
-        for _ in range(0 if early else rng.randint(1, 14)):
-            word, key = lives.said()
-            assert word == "key"
-            keys.append(key)
-        time.sleep(rng.random() * (0.06 if early else 0.004))
-        os.kill(pid, signal.SIGKILL)
-
     acknowledged: list[str] = []
     for _ in range(KILLS):
-        keys, status = lives.one(strike)
+        pid, early = lives.begin(), rng.random() < 0.25
+        acknowledged += lives.some(0 if early else rng.randint(1, 14))
+        time.sleep(rng.random() * (0.06 if early else 0.004))
+        os.kill(pid, signal.SIGKILL)
+        keys, status = lives.rest()
         assert status == -signal.SIGKILL
         acknowledged += keys
         found = read_verdicts(folder)
         assert set(acknowledged) <= found.keys(), "lost"
         assert len(lines(folder)) == len(found), "doubled"
     before = outcomes(folder)
-    keys, status = lives.one(lambda pid, keys: None)
+    lives.begin()
+    keys, status = lives.rest()
     assert status == 0 and len(acknowledged + keys) == len({*acknowledged, *keys})
     assert 0 < len(before) < ITEMS == len(lines(folder)) == len(read_verdicts(folder))
     after = outcomes(folder)
@@ -142,11 +146,47 @@ def test_forty_kills_at_random_moments_lose_no_verdict_and_double_none(
     judge_folder(undisturbed, {"judge": judge}, JudgingSettings(), lambda line: None)
     assert outcomes(undisturbed) == after
     assert [facts.id for facts in read_judges(folder)] == [judge.facts.id]
-    items = blind_sheet(planned_records(folder), judge.facts.id).items
+    assert counts(folder, judge.facts.id) == expected(folder, judge.facts.id)
+
+
+def test_two_processes_that_judge_at_once_and_are_killed_count_every_item_once(
+    lives: Lives, server: JudgeServer, tmp_path: Path
+) -> None:
+    """Twelve kills; both may judge one item, but not differently, and every line of both is whole."""
+    rng, folder = random.Random(19), tmp_path / "run"
+    acknowledged: set[str] = set()
+    with closing(Lives(folder, server.url)) as beside:
+        both = (lives, beside)
+        for _ in range(6):
+            for life, pid in [(one, one.begin()) for one in both]:
+                acknowledged |= set(life.some(rng.randint(1, 20)))
+                os.kill(pid, signal.SIGKILL)
+            told = [one.rest() for one in both]
+            assert [status for _, status in told] == [-signal.SIGKILL] * 2
+            acknowledged.update(*(keys for keys, _ in told))
+            assert acknowledged <= read_verdicts(folder).keys(), "lost"
+        assert len(acknowledged) < ITEMS
+        for one in both:
+            one.begin()
+        assert [status for _, status in [one.rest() for one in both]] == [0, 0]
+    (facts,) = read_judges(folder)
+    assert counts(folder, facts.id) == expected(folder, facts.id)
+    assert disagreements(folder) == [] and {one.item_key for one in lines(folder)} == read_verdicts(folder).keys()
+    assert ITEMS == len(read_verdicts(folder)) <= len(lines(folder)) <= 2 * ITEMS
+
+
+def counts(folder: Path, judge_id: str) -> dict[str, int]:
+    return states(blind_sheet(planned_records(folder), judge_id).items, read_verdicts(folder))
+
+
+def expected(folder: Path, judge_id: str) -> dict[str, int]:
+    """Items by state, as `reply` has it."""
+    items = blind_sheet(planned_records(folder), judge_id).items
+    assert len(items) == ITEMS
     truth = Counter("correct" if item.candidate.startswith("right") else "wrong" for item in items if last(item) < 7)
-    spoilt = Counter({7: "malformed", 8: "truncated", 9: "refused"}[last(item)] for item in items if last(item) >= 7)
-    assert states(items, read_verdicts(folder)) == {**truth, **spoilt}
-    assert sum(truth.values()) + sum(spoilt.values()) == ITEMS
+    return truth + Counter(
+        {7: "malformed", 8: "truncated", 9: "refused"}[last(item)] for item in items if last(item) >= 7
+    )
 
 
 def last(item: BlindItem) -> int:

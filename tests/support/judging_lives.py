@@ -38,7 +38,7 @@ def live(folder: Path, url: str) -> None:
             if isinstance(record, Verdict):
                 tell("key", record.item_key)
 
-    Appender.append = acknowledged  # type: ignore[method-assign]
+    Appender.append = acknowledged
     judge_folder(folder, {"judge": judge_of(url).settled("judge")}, JudgingSettings(), lambda line: None)
 
 

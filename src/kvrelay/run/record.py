@@ -238,6 +238,9 @@ class JudgeFacts(Schema):
     gold: GoldFacts | None = None
     caveats: list[str] = []
     """What every table of this judge must say (a model too small to judge)."""
+    fingerprints: tuple[str, ...] = ()
+    """Every ``system_fingerprint`` under which its server answered, in order of appearance. Of a settled judge the one
+    it saw; no part of ``id``, because a restarted server would orphan all verdicts."""
 
 
 class PlannedCell(Schema):

@@ -29,6 +29,7 @@ from kvrelay.run.progress import Progress
 from kvrelay.run.provenance import provenance
 from kvrelay.run.record import Manifest, PlannedCell, RunPlan, RunRecord, digest
 from kvrelay.run.settings import RunSettings
+from kvrelay.run.stamps import decoded_apart, trimmed
 from kvrelay.run.stopping import finished_first
 from kvrelay.run.store import (
     claim_folder,
@@ -158,7 +159,8 @@ class Experiment:
 
     def announce(self, plan: RunPlan, records: Mapping[str, RunRecord]) -> RunPlan:
         """Write the plan with what only the answers can tell: histories that were trimmed, pairs decoded apart."""
-        found = (*self._trimmed(plan, records), *self._decoded_apart(plan, records))
+        half = {name for name, spec in self.models.items() if spec.dtype in HALF_PRECISION}
+        found = (*trimmed(plan, records, self.settings.max_history_tokens), *decoded_apart(plan, records, half))
         plan = plan.model_copy(update={"stamps": (*self._stamps(), *found)})
         write_plan(self.folder, plan)
         return plan
@@ -196,36 +198,6 @@ class Experiment:
             files=shard_digests(self.folder),
             stamps=list(plan.stamps),
         )
-
-    def _trimmed(self, plan: RunPlan, records: Mapping[str, RunRecord]) -> Iterator[str]:
-        for dataset in self.datasets:
-            keys = {key for cell in plan.cells if cell.cell.dataset == dataset for key in cell.keys} & records.keys()
-            questions = {records[key].example_id for key in keys}
-            trimmed = {records[key].example_id for key in keys if "trimmed" in records[key].notes}
-            if trimmed:
-                yield (
-                    f"{dataset}: the histories of {len(trimmed)} of {len(questions)} questions were TRIMMED to "
-                    f"{self.settings.max_history_tokens} tokens, units with evidence kept (dataset.max_history_tokens)"
-                )
-
-    def _decoded_apart(self, plan: RunPlan, records: Mapping[str, RunRecord]) -> Iterator[str]:
-        """In half precision a batch can change an answer, so arms that were decoded in unlike batches are counted.
-
-        Arms that other runs of this folder answered count too; rows that decoded alone are alike.
-        """
-        half = {name for name, spec in self.models.items() if spec.dtype in HALF_PRECISION}
-        planned = {key for cell in plan.cells for key in cell.keys if cell.cell.model in half} & records.keys()
-        asked = {records[key].pair_key for key in planned}
-        batches: dict[str, set[str]] = {}
-        for record in records.values():
-            if record.pair_key in asked and record.status == "ok":
-                batches.setdefault(record.pair_key, set()).add(record.batch_sha256)
-        apart = sum(len(found) > 1 for found in batches.values())
-        if apart:
-            yield (
-                f"{apart} questions had arms decoded in unlike batches, in half precision, which can change an answer "
-                "(decode_batch_rows=1 decodes every row alone)"
-            )
 
     def _work_off(self, stages: list[Stage], run_id: str) -> None:
         for stage in stages:

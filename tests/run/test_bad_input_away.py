@@ -61,7 +61,7 @@ def test_what_is_no_judge_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         (
             "limit=null",
             4,
-            ("EndpointError: judge's server at http://127.0.0.1:9/v1", "start the server there or change"),
+            ("EndpointError: qwen25_32b: judge's server at http://127.0.0.1:9/v1", "start the server there or change"),
         ),
         (
             "judge=[lexical]",

@@ -108,10 +108,10 @@ def test_a_baseline_where_nothing_stands_is_refused_with_what_stands(tmp_path: P
     ("override", "words"),
     [
         ("selector=[bm25,nope]", "selector = nope: there is no such choice; wanted one of bm25, cam, chunkkv"),
-        ("dataset=[nope]", "dataset = nope: there is no such choice; wanted one of erasing_niah, holdout_erasing_niah"),
+        ("dataset=[nope]", "dataset = nope: there is no such choice; wanted one of erasing_niah, hellobench_summarization"),
         ("position=nope", "position = nope: there is no such choice; wanted one of common_shift"),
-        ("judge=[nope]", "judge = nope: there is no such choice; wanted one of gpt_oss_20b, lexical"),
-        ("profile=nope", "profile = nope: there is no such choice; wanted one of laptop, laptop_holdout"),
+        ("judge=[nope]", "judge = nope: there is no such choice; wanted one of gpt_oss_20b, helloeval_local"),
+        ("profile=nope", "profile = nope: there is no such choice; wanted one of laptop, laptop_helloeval"),
         ("selectr=bm25", "Could not override 'selectr'"),
         ("selector.bm25.k9=1", "Could not override 'selector.bm25.k9'"),
         ("limit=[", "no viable alternative"),

@@ -9,12 +9,13 @@ from typing import Literal
 from urllib.parse import urlsplit
 
 from judges.asking import LADDER, Asking, Constraint
+from judges.client import is_loopback
 from judges.pacing import Limits
 from judges.prompt import load_prompt
 from judges.reply import RULES, Rule
 from judges.said import Api
 from judges.settled import EndpointJudge, settle
-from judges.transport import Endpoint, is_loopback
+from judges.transport import Endpoint
 from kvrelay.core.errors import ConfigError, EndpointError
 
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Iterable, Iterator
-from concurrent.futures import Future
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from itertools import islice
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 from types import TracebackType
 from typing import Generic
 
@@ -20,6 +21,9 @@ __all__ = ["Engine", "Exchange", "Job", "Limits"]
 
 AHEAD = 2
 """Items taken up for each request at once: one out, one ready for when it is back."""
+
+LOOK_S = 0.2
+"""How long a signal may go unseen while nothing comes back."""
 
 
 class Engine(Generic[Item, Result]):
@@ -54,12 +58,14 @@ class Engine(Generic[Item, Result]):
                     out -= news.item_back
                     if news.error is not None:
                         raise news.error
+                    # Python looks for signals at calls and jumps: there is none between these two
+                    del thread.inbox[0]
                     yield from news.results
             except (Exception, KeyboardInterrupt):
+                # an interrupt may have hit between an item and its count, so that the count is worth nothing here
                 thread.stop()
-                while out:
-                    news = thread.news()
-                    out -= news.item_back
+                while not (news := thread.news()).drained:
+                    del thread.inbox[0]
                     yield from news.results
                 raise
 
@@ -78,9 +84,13 @@ class _LoopThread(Generic[Item, Result]):
 
     def __init__(self, endpoint: Endpoint, limits: Limits, job: Job[Item, Result]) -> None:
         self.flight: Flight[Item, Result] | None = None
+        self.inbox: deque[News[Result]] = deque()
+        """What the loop has told, oldest first. Read before it is taken out, so that an interrupt loses nothing."""
         self._endpoint, self._limits, self._job = endpoint, limits, job
-        self._news: SimpleQueue[News[Result] | BaseException] = SimpleQueue()
-        self._ready: Future[Flight[Item, Result]] = Future()
+        # a bell, not a box: a ring that an interrupt swallows matters to nobody who looks into the box first; nor can
+        # it be left locked, as whatever is built on a condition can
+        self._bell: SimpleQueue[None] = SimpleQueue()
+        self._fault: BaseException | None = None
         self._loop = asyncio.new_event_loop()
         self._closing = asyncio.Event()
         # a daemon: an interpreter that has to end does not wait for a server
@@ -89,7 +99,7 @@ class _LoopThread(Generic[Item, Result]):
     def __enter__(self) -> _LoopThread[Item, Result]:
         self._thread.start()
         try:
-            self.flight = self._ready.result()
+            self._wait(lambda: self.flight is not None)
         except BaseException:
             self._end()
             raise
@@ -115,24 +125,38 @@ class _LoopThread(Generic[Item, Result]):
         self._loop.call_soon_threadsafe(self.flight.stop)
 
     def news(self) -> News[Result]:
-        """Wait for the next. Raises what ended the loop itself, again and again: nothing more will come."""
-        news = self._news.get()
-        if isinstance(news, BaseException):
-            self._news.put(news)
-            raise news
-        return news
+        """Wait for the oldest news, and leave it in the box. Raises what ended the loop itself, again and again, since
+        nothing more will come."""
+        self._wait(lambda: bool(self.inbox))
+        return self.inbox[0]
+
+    def _wait(self, come: Callable[[], bool]) -> None:
+        while not come():
+            if self._fault is not None:
+                raise self._fault
+            # a signal that comes just before the thread sleeps does not wake it: such a one is seen at the next look
+            with suppress(Empty):
+                self._bell.get(timeout=LOOK_S)
+
+    def _tell(self, news: News[Result]) -> None:
+        self.inbox.append(news)
+        self._ring()
+
+    def _ring(self) -> None:
+        """Once is enough until it is heard: who hears it looks into the box afterwards."""
+        if self._bell.empty():
+            self._bell.put(None)
 
     def _work(self) -> None:
         try:
             self._loop.run_until_complete(self._fly())
         except BaseException as error:
-            if not self._ready.done():
-                self._ready.set_exception(error)
-            self._news.put(error)
+            self._fault = error
+            self._ring()
 
     async def _fly(self) -> None:
         async with self._endpoint.connected() as connection:
-            flight = Flight(connection, self._limits, self._job, self._news.put)
-            self._ready.set_result(flight)
+            self.flight = flight = Flight(connection, self._limits, self._job, self._tell)
+            self._ring()
             await self._closing.wait()
             await flight.end()

@@ -3,17 +3,11 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 
-_TOO_LONG = re.compile(
-    r"context_length|context (length|window|size)|maximum (model|context)|max_model_len"
-    r"|(prompt|input|request|messages?)\b.{0,40}\btoo (long|large)|too many tokens|exceeds?\b.{0,60}\btokens",
-    re.IGNORECASE | re.DOTALL,
-)
-_FORM_STATUSES = frozenset({400, 413, 422})
+_FORM_STATUSES = frozenset({400, 422})
 """The server read the request and will not have it: repeating it changes nothing."""
 
 _BUSY_STATUSES = frozenset({408, 409, 429})
@@ -45,9 +39,9 @@ class Failure(Exception):
         self.wait_s = wait_s
 
 
-def status_failure(status: int, words: str, wait_s: float | None) -> Failure:
+def status_failure(status: int, words: str, wait_s: float | None, *, too_long: bool = False) -> Failure:
     """What an HTTP status says of the item; ``words`` begin with it and go on with the server's own."""
-    if status == 413 or (status in _FORM_STATUSES and _TOO_LONG.search(words)):
+    if too_long:
         return Failure(words, reason="too_long")
     if status in _FORM_STATUSES:
         return Failure(words, reason="rejected")
@@ -57,19 +51,22 @@ def status_failure(status: int, words: str, wait_s: float | None) -> Failure:
 
 
 def retry_after_s(headers: Mapping[str, str], now: datetime | None = None) -> float | None:
-    """Seconds that ``Retry-After`` asks for, written as a number or as a date; None where it says nothing readable."""
+    """Seconds that ``Retry-After`` asks for, written as a number or as a date; None where it says nothing readable.
+
+    Anything can stand in the header: years and numbers beyond every range too.
+    """
     text = headers.get("retry-after")
     if text is None:
         return None
     try:
         seconds = float(text)
-    except ValueError:
+    except (ValueError, OverflowError):
         try:
             date = parsedate_to_datetime(text)
-        except ValueError:
+            aware = date if date.tzinfo else date.replace(tzinfo=UTC)
+            seconds = (aware - (now or datetime.now(UTC))).total_seconds()
+        except (ValueError, OverflowError, TypeError, IndexError):
             return None
-        aware = date if date.tzinfo else date.replace(tzinfo=UTC)
-        seconds = (aware - (now or datetime.now(UTC))).total_seconds()
     return None if math.isnan(seconds) else max(0.0, seconds)
 
 

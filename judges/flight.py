@@ -39,10 +39,12 @@ class Flight(Generic[Item, Result]):
         task.add_done_callback(self._landed)
 
     def stop(self) -> None:
-        """Begin nothing more. Requests that are out may come back; items that wait are given up."""
+        """Begin nothing more. Requests that are out may come back; items that wait are given up. When the last is
+        back, that is told: also where this is said again after it."""
         self._stopping = True
         for task in self._tasks - self._asking - {asyncio.current_task()}:
             task.cancel()
+        self._tell_if_drained()
 
     async def end(self) -> None:
         """Drop everything."""
@@ -67,6 +69,12 @@ class Flight(Generic[Item, Result]):
             self._tell(News(error=error))
         else:
             self._tell(News(results=(task.result(),)))
+        self._tell_if_drained()
+
+    def _tell_if_drained(self) -> None:
+        """The tasks are counted here, where no signal can come between an item and its count."""
+        if self._stopping and not self._tasks:
+            self._tell(News(item_back=False, drained=True))
 
     async def _result(self, item: Item) -> Result:
         asked = self._job.request(item)

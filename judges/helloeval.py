@@ -108,7 +108,7 @@ class ChecklistJudge(EndpointJudge):
         seen = server._instrument
         parts = {part.name: getattr(seen, part.name) for part in fields(Instrument)}
         instrument = ChecklistInstrument(**parts, grading=grading, per_call=settings.per_call)
-        kept = ("template", "template_sha256", "probes", "caveats")
+        kept = ("template", "template_sha256", "probes", "caveats", "fingerprints")
         facts = judge_facts(
             server.facts.name, instrument.identity(), **{name: getattr(server.facts, name) for name in kept}
         )

@@ -45,8 +45,10 @@ class Job(Generic[Item, Result]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class News(Generic[Result]):
-    """What the loop tells its caller: an item is back (with its result unless it was given up), or the run is over."""
+    """What the loop tells its caller: an item is back (with its result unless it was given up), the run is over, or,
+    after a stop, that nothing is under way any more and no result will come."""
 
     item_back: bool = True
     results: tuple[Result, ...] = ()
     error: BaseException | None = None
+    drained: bool = False

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from judges.said import Said
 
-PARSER_VERSION = 2
+PARSER_VERSION = 3
 """Part of every judge's id: a changed reading is a changed judge."""
 
 Rule = Literal["fence", "after_reasoning", "reasoning"]

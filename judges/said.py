@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -16,6 +16,19 @@ _COUNTS = {
     "completion_tokens": ("completion_tokens", "output_tokens"),
 }
 """Names under which Chat Completions and Responses count the same tokens."""
+
+Ending = Literal["cut", "withheld", "broken"]
+
+_ENDINGS: dict[str, Ending] = {
+    **dict.fromkeys(("length", "max_tokens", "max_output_tokens", "max_length", "model_length", "incomplete"), "cut"),
+    **dict.fromkeys(("model_context_window_exceeded",), "cut"),
+    **dict.fromkeys(("content_filter", "safety", "refusal", "prohibited_content", "blocklist"), "withheld"),
+    **dict.fromkeys(("error", "abort", "aborted"), "broken"),
+}
+"""What a reason to end means, whatever its case; any other is a server's own word for having finished.
+
+``cut``: there was more to come; ``withheld``: what is there is not the model's answer; ``broken``: the server failed.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +57,8 @@ class Said:
 
 
 def said_by(api: Api, body: object) -> Said | None:
-    """The first choice of a chat completion, or the message of a response; None where a body holds neither.
+    """The first choice of a chat completion, or the message of a response; None where a body holds neither, and where
+    its server broke the reply off.
 
     Anything can stand in ``body``; nothing is raised.
     """
@@ -60,28 +74,56 @@ def _completion(body: Mapping[str, Any]) -> Said | None:
     if not isinstance(first, Mapping) or not isinstance(message, Mapping):
         return None
     finish = first.get("finish_reason")
-    refusal = _text(message.get("refusal")) or ("content_filter" if finish == "content_filter" else "")
     # vLLM says reasoning; its older releases, transformers and llama.cpp say reasoning_content
     reasoning = _text(message.get("reasoning")) or _text(message.get("reasoning_content"))
+    refusal = _refusal(message.get("refusal")) or _refused(_parts(message.get("content")))
     return _said(body, _text(message.get("content")), reasoning, refusal, finish)
 
 
 def _response(body: Mapping[str, Any]) -> Said | None:
-    output = body.get("output")
-    if not isinstance(output, list) or body.get("status") not in ("completed", "incomplete", None):
+    output, status = body.get("output"), _plain(body.get("status"))
+    if not isinstance(output, list) or status not in ("completed", "incomplete", ""):
         return None
     incomplete = body.get("incomplete_details")
     why = incomplete.get("reason") if isinstance(incomplete, Mapping) else None
-    finish = {"max_output_tokens": "length", None: "stop"}.get(why, why)
+    finish = {"max_output_tokens": "length", "": "stop"}.get(_plain(why), why)
+    if status == "incomplete" and ending(finish) is None:
+        finish = "incomplete"
     messages = [part for entry in _entries(output, "message") for part in _parts(entry.get("content"))]
     thoughts = [part for entry in _entries(output, "reasoning") for part in _parts(entry.get("content"))]
-    refusals = [_text(part.get("refusal")) for part in messages if part.get("type") == "refusal"]
-    refusal = "".join(refusals) or ("content_filter" if finish == "content_filter" else "")
-    return _said(body, _text(messages), _text(thoughts), refusal, finish)
+    return _said(body, _text(messages), _text(thoughts), _refused(messages), finish)
 
 
-def _said(body: Mapping[str, Any], text: str, reasoning: str, refusal: str, finish: object) -> Said:
-    model, fingerprint = _word(body.get("model")), _word(body.get("system_fingerprint"))
+def ending(finish: object) -> Ending | None:
+    """What a reason to end means; None where the reply is whole."""
+    return _ENDINGS.get(_plain(finish))
+
+
+def _plain(word: object) -> str:
+    return word.strip().lower().replace("-", "_") if isinstance(word, str) else ""
+
+
+def _refused(parts: Iterable[Mapping[str, Any]]) -> str:
+    """The words of those parts that are a refusal by their type."""
+    return "".join(
+        _refusal(part.get("refusal")) or _text(part.get("text")) or "refusal"
+        for part in parts
+        if part.get("type") == "refusal"
+    )
+
+
+def _refusal(told: object) -> str:
+    """Some servers send the field with every reply: null, false or empty where there is no refusal."""
+    text = _text(told) if told else ""
+    return text if text.strip() else ""
+
+
+def _said(body: Mapping[str, Any], text: str, reasoning: str, refusal: str, finish: object) -> Said | None:
+    ended = ending(finish)
+    if ended == "broken":
+        return None
+    # an empty name is none
+    model, fingerprint = _word(body.get("model")) or None, _word(body.get("system_fingerprint")) or None
     told = {"finish_reason": _word(finish), "model": model, "system_fingerprint": fingerprint}
     if reasoning:
         # the text itself is long and names nothing that a table needs; its hash tells whether two runs thought alike
@@ -90,8 +132,8 @@ def _said(body: Mapping[str, Any], text: str, reasoning: str, refusal: str, fini
     return Said(
         text=text,
         reasoning=reasoning,
-        refusal=refusal,
-        truncated=finish == "length",
+        refusal=refusal or (_word(finish) or "" if ended == "withheld" else ""),
+        truncated=ended == "cut",
         model=model,
         fingerprint=fingerprint,
         usage=usage,

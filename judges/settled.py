@@ -69,6 +69,8 @@ class EndpointJudge:
     ) -> None:
         self.facts = facts
         self._endpoint, self._instrument, self._fingerprint = endpoint, instrument, fingerprint
+        self._model = instrument.model
+        """The model that answers: where the first questions' replies named none, the first that a later one names."""
         job = Job(
             api=instrument.asking.api,
             request=instrument.request,
@@ -108,8 +110,9 @@ class EndpointJudge:
         return read_reply(exchange.said, self._instrument.rules)
 
     def _require_same(self, said: Said) -> None:
-        """A name that was not given says nothing, at the start as well as now."""
-        frozen = {"model": self._instrument.model, "system_fingerprint": self._fingerprint}
+        """A name that was not given says nothing. A model that is named for the first time after the start is held to
+        from there on; the identity goes on saying that none was named, since other verdicts had it by then."""
+        frozen = {"model": self._model, "system_fingerprint": self._fingerprint}
         now = {"model": said.model, "system_fingerprint": said.fingerprint}
         for name, before in frozen.items():
             if None not in (before, now[name]) and now[name] != before:
@@ -118,6 +121,7 @@ class EndpointJudge:
                     f"and now is {now[name]!r}. What was judged is kept, and this reply is "
                     f"not; run the same command again to judge the rest with what is served now (judge.*.model)"
                 )
+        self._model = self._model or said.model
 
     def _deserves_another(self, verdict: Verdict) -> bool:
         """Greedy replies may still differ (servers batch), so an unreadable one is asked for once more. Never where
@@ -155,6 +159,7 @@ def settle(
         template_sha256=prompt.sha256,
         probes=[probe.told() for probe in probes],
         caveats=list(caveats),
+        fingerprints=(fingerprint,) if fingerprint else (),
     )
     return EndpointJudge(endpoint, limits, instrument, facts, fingerprint)
 

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-import ipaddress
 import json
-import ssl
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from functools import cache
 from typing import Any
 from urllib.parse import urlsplit
 
-from openai import APIConnectionError, APIStatusError, AsyncOpenAI, DefaultAsyncHttpxClient, OpenAIError
+from openai import APIConnectionError, APIStatusError, AsyncOpenAI, OpenAIError
 
+from judges.client import BodyTooLarge, client_for
 from judges.failures import Failure, retry_after_s, server_words, status_failure
+from judges.overlong import is_too_long
 from judges.pacing import Limits
 from judges.said import Api, Said, said_by
 from kvrelay.core.errors import EndpointError
@@ -40,19 +39,13 @@ class Endpoint:
 
     @asynccontextmanager
     async def connected(self) -> AsyncIterator[Connection]:
-        """One client for many requests, which share its connections. A loopback server needs no proxy."""
-        http_client = DefaultAsyncHttpxClient(
-            verify=_tls(),
-            trust_env=not is_loopback(self.base_url),
-            follow_redirects=False,
-            event_hooks={"response": [_leave_answers_to_us]},
-        )
+        """One client for many requests, which share its connections."""
         async with AsyncOpenAI(
             base_url=self.base_url,
             api_key=self.api_key,
             max_retries=1,
             timeout=self.timeout_s,
-            http_client=http_client,
+            http_client=client_for(self.base_url),
         ) as client:
             yield Connection(self, client)
 
@@ -85,6 +78,8 @@ class Connection:
             content = await (self._respond if api == "responses" else self._complete)(body)
         except APIStatusError as error:
             trouble = await self._trouble(error)
+        except BodyTooLarge as error:
+            trouble = Failure(str(error), breaks=True)
         except OpenAIError as error:
             trouble = Failure(self._words(error), retried=True, breaks=True)
         else:
@@ -95,7 +90,12 @@ class Connection:
     async def _trouble(self, error: APIStatusError) -> Failure | EndpointError:
         if error.status_code in _HOPELESS_STATUSES or error.status_code < 400:
             return EndpointError(self._unreached(error) + await self._served_hint())
-        return status_failure(error.status_code, self._words(error), retry_after_s(error.response.headers))
+        return status_failure(
+            error.status_code,
+            self._words(error),
+            retry_after_s(error.response.headers),
+            too_long=is_too_long(error.status_code, error.response.content),
+        )
 
     async def _complete(self, body: Mapping[str, Any]) -> bytes:
         """All fields through extra_body, which goes out as it is, whatever this release of the client knows."""
@@ -152,8 +152,9 @@ class Connection:
         except (ValueError, RecursionError):
             said = None
         if said is None:
-            words = content[:300].decode("utf-8", "replace")
-            raise Failure(self._endpoint.scrub(f"no completion: {words}"), breaks=True)
+            # cut after the key is out: half a key is no longer found
+            words = self._endpoint.scrub(content.decode("utf-8", "replace"))[:300]
+            raise Failure(f"no completion: {words}", breaks=True)
         return said.put_through(self._endpoint.scrub)
 
     def _unreached(self, error: Exception) -> str:
@@ -183,24 +184,3 @@ class Connection:
         else:
             words = f"{type(error).__name__}: {error}"
         return self._endpoint.scrub(words)[:500]
-
-
-def is_loopback(url: str) -> bool:
-    """Whether the URL names this machine."""
-    host = urlsplit(url).hostname or ""
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
-
-
-async def _leave_answers_to_us(response: Any) -> None:
-    """The client's one retry is for connections that broke, as kept-alive ones do; a server's answers are ours to
-    count, to slow down for and to wait for."""
-    response.headers["x-should-retry"] = "false"
-
-
-@cache
-def _tls() -> ssl.SSLContext:
-    """Loading the certificates is most of the cost of a client, so they are loaded once."""
-    return ssl.create_default_context()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import io
 import os
 import signal
@@ -45,6 +46,7 @@ def told() -> Iterator[None]:
         yield
         sys.stdout.flush()
     except KeyboardInterrupt as stop:
+        _leave_at_once_when_asked_again()
         why = f" ({stop})" if str(stop) else ""
         _leave(f"interrupted{why}; what is finished is kept, and the same command goes on from there", INTERRUPTED)
     except BrokenPipeError:
@@ -68,6 +70,22 @@ def _prepare() -> None:
 
 def _interrupt(*_: Any) -> None:
     raise KeyboardInterrupt
+
+
+def _leave_at_once_when_asked_again() -> None:
+    """From here on nothing is left to be kept, and an interrupt that hits the way out would be no status of ours.
+
+    At the very end Python gives the signals back to the system, whose own way with them is to kill; ignored ones it
+    leaves alone.
+    """
+    _on_interrupts(lambda *_: os._exit(INTERRUPTED))
+    atexit.register(_on_interrupts, signal.SIG_IGN)
+
+
+def _on_interrupts(handler: Any) -> None:
+    with suppress(ValueError):
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, handler)
 
 
 def _after(handler: Any) -> Any:

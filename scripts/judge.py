@@ -15,7 +15,7 @@ from omegaconf import DictConfig, OmegaConf
 from stages import JUDGING_KEYS, built, command, judging_settings, report, report_settings, say
 
 from kvrelay.core.errors import AssetError, ConfigError
-from kvrelay.judging.session import judge_folder, settle
+from kvrelay.judging.session import judge_folder, settle_each
 from kvrelay.run.build import build_group
 from kvrelay.run.record import RunPlan
 from kvrelay.run.settings import StageSettings
@@ -35,7 +35,8 @@ def judge_run(config: Mapping[str, Any]) -> int:
     folder = _folder(config["run"])
     told = report_settings(_as_reported(read_plans(folder), config["report"]))
     if judges:
-        judge_folder(folder, settle(judges), judging, say, command=command())
+        settled, away = settle_each(judges)
+        judge_folder(folder, settled, judging, say, command=command(), away=away)
     return report(folder, told) if "report" in stages else 0
 
 

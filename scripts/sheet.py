@@ -16,7 +16,15 @@ from kvrelay.core.errors import AssetError, ConfigError
 from kvrelay.judging.sheet import as_csv, draw, labels, verdicts
 from kvrelay.run.build import build
 from kvrelay.run.record import RunRecord
-from kvrelay.run.store import read_plans, read_records, read_verdicts, verdict_appender, write_atomic, write_judge
+from kvrelay.run.store import (
+    in_order,
+    read_plans,
+    read_records,
+    read_verdicts,
+    verdict_appender,
+    write_atomic,
+    write_judge,
+)
 
 MODES = ("export", "import")
 
@@ -60,7 +68,7 @@ def _import(settings: SheetSettings, records: list[RunRecord], folder: Path, fil
     data = file.read_bytes()
     facts, given = verdicts(labels(data, records), settings.labeller)
     known = read_verdicts(folder)
-    write_judge(folder, facts)
+    write_judge(folder, in_order(folder, facts))
     with verdict_appender(folder, facts.id) as appender:
         appender.append(*(verdict for verdict in given if verdict.item_key not in known))
     right = sum(verdict.correct is True for verdict in given)

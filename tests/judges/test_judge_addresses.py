@@ -49,6 +49,23 @@ def test_the_key_reaches_the_header_and_nothing_else(server, make_judge, key, ca
     assert SECRET not in "\n".join(everything)
 
 
+@pytest.mark.parametrize("before", range(280, 305))
+def test_no_part_of_the_key_is_left_where_words_are_cut(server, settled, key, before):
+    """The key lies across the place at which a page is cut for the record."""
+    server.faults = {"right": [Answer(body=b"<" * before + key.encode() + b">" * 50)] * 9}
+    (verdict,) = settled(retries=1).verdicts([item()])
+    assert verdict.raw.startswith("no completion: <") and "sk" not in verdict.model_dump_json()
+
+
+@pytest.mark.parametrize("before", range(470, 505, 2))
+def test_no_part_of_the_key_is_left_where_an_error_is_cut(server, settled, key, before):
+    said = [answer_json({"error": {"message": "<" * before + key + ">" * 50}}, status) for status in (500, 422)]
+    server.faults = {"right": said}
+    (verdict,) = settled(retries=1).verdicts([item()])
+    assert verdict.raw.startswith("HTTP 422: <") and verdict.usage["last_error"].startswith("HTTP 422: <")
+    assert "sk-" not in verdict.model_dump_json()
+
+
 @pytest.mark.parametrize("status", [401, 403])
 def test_a_refused_key_is_told_at_the_start(server, make_judge, key, status):
     server.models = answer_json({"error": {"message": f"bad key {key}"}}, status=status)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 from itertools import pairwise
 
 import pytest
 from judge_server import TRUE, Answer, answer_json, completion, item, items, states
+
+from judges.failures import retry_after_s
 
 WHOLE = completion(TRUE)
 
@@ -56,7 +59,54 @@ def test_a_wait_beyond_the_limit_is_left_for_the_next_run(server, settled, asked
     assert states([given[-1]], judge.verdicts([given[-1]])) == {"correct": 1}
 
 
-@pytest.mark.parametrize("nonsense", ["", "soon", "nan", "-5", "0"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Mon, 01 Jan 99999999999999999999 00:00:00 GMT",
+        "Mon, 99999999999999999999 Jan 2026 00:00:00 GMT",
+        "Mon, 01 Jan 2026 99:99:99 GMT",
+        "Mon, 01 Jan 2026 00:00:00 +99999999999999999999",
+        "Mon, 01 Jan 2026 00:00:00 +2400",
+        "1 Jan",
+        "Mon,",
+        ",",
+        "0x10",
+        "1e",
+        "--1",
+        "nan",
+        "\x00",
+        "\ud800",
+        "²",
+        "a" * 10_000,
+    ],
+)
+def test_what_cannot_be_read_as_a_wait_asks_for_none(text):
+    assert retry_after_s({"retry-after": text}) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("7", 7.0),
+        (" 7.5 ", 7.5),
+        ("-5", 0.0),
+        ("Mon, 30 Nov 2026 12:00:09 GMT", 9.0),
+        ("Mon, 30 Nov 2026 12:00:09 -0000", 9.0),
+        ("Mon, 30 Nov 2026 13:00:09 +0100", 9.0),
+        ("Mon, 30 Nov 2026 11:00:00 GMT", 0.0),
+        ("Mon, 01 Jan 0000 00:00:00 GMT", 0.0),
+        ("Sat, 01 Jan 0001 00:00:00 +2359", 0.0),
+        ("9" * 400, math.inf),
+        ("1e999", math.inf),
+        ("inf", math.inf),
+    ],
+)
+def test_a_wait_in_seconds_or_until_a_date(text, seconds):
+    """What is beyond all numbers is beyond the limit too: left for the next run, as a wait of a year is."""
+    assert retry_after_s({"retry-after": text}, datetime(2026, 11, 30, 12, tzinfo=UTC)) == seconds
+
+
+@pytest.mark.parametrize("nonsense", ["", "soon", "nan", "-5", "0", "Mon, 01 Jan 99999999999999999999 00:00:00 GMT"])
 def test_an_unreadable_wait_is_no_wait(server, settled, nonsense):
     given = [*items(2, 2), item(9, "right, but")]
     server.faults = {"right, but": [asks_to_wait(nonsense)]}

@@ -39,7 +39,7 @@ def test_facts_hold_the_whole_identity(settled):
         "api": "chat",
         "max_prompt_chars": None,
         "request_version": 2,
-        "parser_version": 2,
+        "parser_version": 3,
     }
     assert (facts.name, facts.id) == ("judge", f"judge-{digest(facts.identity)[:16]}")
     assert JudgeFacts.model_validate_json(facts.model_dump_json()) == facts
@@ -135,6 +135,32 @@ def test_a_server_that_names_no_model_is_believed(server, settled):
     server.canary = completion("banana")
     server.faults = {"right": [completion('{"correct": true}', model=None)]}
     assert states([item()], settled().verdicts([item()])) == {"correct": 1}
+
+
+def test_a_model_that_is_named_late_is_held_to_for_the_rest_of_the_run(server, settled):
+    """The first questions' replies name none: the first name of a later reply is the one, also in the next pass. The
+    identity goes on saying that none was named, and each verdict tells its own."""
+    server.canary = completion("banana", model=None)
+    judge, given = settled(concurrency=1), items(6, 6)
+    names = iter([None, "org/A", "org/A", None, "org/A"])
+    server.judge = lambda asked: completion(FALSE, model=next(names))
+    found = list(judge.verdicts(given[:5]))
+    assert [verdict.usage.get("model") for verdict in found] == [None, "org/A", "org/A", None, "org/A"]
+    server.judge = lambda asked: completion(FALSE, model="org/B")
+    with pytest.raises(EndpointError, match="its model was 'org/A' and now is 'org/B'"):
+        list(judge.verdicts(given[5:]))
+    assert judge.facts.identity["model_answered"] is None
+    other = settled()
+    assert other.facts.id == judge.facts.id
+    assert states(given[5:], other.verdicts(given[5:])) == {"wrong": 7}
+
+
+@pytest.mark.parametrize(("said", "told"), [("fp-1", ("fp-1",)), ("", ()), (None, ()), (17, ())])
+def test_the_fingerprint_of_the_start_is_on_record_and_no_part_of_the_identity(server, settled, said, told):
+    before = settled().facts
+    server.canary = with_fingerprint(completion("banana"), said)
+    facts = settled().facts
+    assert (facts.fingerprints, facts.id) == (told, before.id)
 
 
 def test_caveats_are_on_record(settled):

@@ -15,6 +15,7 @@ from kvrelay.judging.protocol import BlindItem
 from kvrelay.judging.session import REFUSED, JudgingSettings, admit, judge_folder
 from kvrelay.run.record import JudgeFacts
 from kvrelay.run.store import read_judges, read_verdicts
+from kvrelay.stats.judged import caveats
 
 
 @pytest.fixture
@@ -99,6 +100,42 @@ def test_a_higher_threshold_asks_again_and_one_that_failed_may_be_mended(tmp_pat
     judge_folder(folder, {"scripted": reader()}, JudgingSettings(gold_threshold=18), said.append)
     (facts,) = read_judges(folder)
     assert facts.gold is not None and facts.gold.right == 20
+
+
+def test_the_threshold_of_the_last_admission_is_on_file_and_in_the_stamp(tmp_path: Path, said: list[str]):
+    """19 of 20: held to nothing, then to 18 without a question, then to 20, which it fails; that changes nothing."""
+    folder = answered_run(tmp_path / "run")
+    stamp = "Judge scripted: 19 of 20 gold items right, held to no threshold"
+    found = []
+    for threshold in (None, 18, 20, None):
+        judge = reader(wrong=1)
+        try:
+            judge_folder(folder, {"scripted": judge}, JudgingSettings(gold_threshold=threshold), said.append)
+        except EndpointError:
+            assert threshold == 20
+        (facts,) = read_judges(folder)
+        assert facts.gold is not None and facts.gold.right == 19
+        found.append((facts.gold.threshold, len(judge.asked), stamp in caveats([facts])))
+    assert found == [(0, 35, True), (18, 0, False), (18, 20, False), (0, 0, True)]
+
+
+def test_another_system_fingerprint_has_to_pass_the_gold_items_too(tmp_path: Path, said: list[str]):
+    """Known ones need not; one that fails is on no file but the refused one's, and judges nothing."""
+    folder = answered_run(tmp_path / "run")
+    asked = []
+    for fingerprints in ((), ("a",), ("a",), ("b",), ("a",), ()):
+        judge = reader(fingerprints=fingerprints)
+        judge_folder(folder, {"scripted": judge}, JudgingSettings(), said.append)
+        asked.append(len(judge.asked))
+    assert asked == [35, 20, 0, 20, 0, 0]
+    with pytest.raises(EndpointError, match="got 10 of 20 gold items right"):
+        judge_folder(folder, {"scripted": reader(10, fingerprints=("c",))}, JudgingSettings(), said.append)
+    (facts,) = read_judges(folder)
+    assert facts.fingerprints == ("a", "b") and facts.gold is not None and facts.gold.right == 20
+    assert caveats([facts]) == [
+        "Judge scripted: answered under 2 system fingerprints (a, b): the server changed between commands"
+    ]
+    assert caveats([facts.model_copy(update={"fingerprints": ("a",)})]) == []
 
 
 def test_without_a_threshold_the_number_is_recorded_and_nothing_blocked(tmp_path: Path, said: list[str]):

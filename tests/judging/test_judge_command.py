@@ -69,6 +69,56 @@ def test_states_that_are_no_verdicts_leave_accuracy_bounded_and_exit_with_5(tmp_
     assert "In brackets: the accuracy if every answer" in out
 
 
+def test_a_report_without_replies_is_incomplete_whatever_it_bears(tmp_path: Path):
+    """The same item of both arms: two answers. Then the server is well, and the same command ends with 0."""
+    folder = answered_run(tmp_path / "run")
+    with judging(decide=lambda item: 500 if item["question"] == "Question 4?" else truly(item)) as server:
+        status, out, err = judge(folder, server)
+        assert status == 5
+        assert "> - INCOMPLETE: of 20 answers 2 without a reply (listed in summary.json)" in out
+        assert "2 of 20 answers are missing, failed or not judged: " in err
+        assert "e4: unscored (transport_error); " in err and "UNJUDGED" not in out
+        server.decide = truly
+        status, out, _ = judge(folder, server)
+    assert status == 0 and "INCOMPLETE" not in out
+
+
+def test_a_server_that_changed_between_commands_is_asked_the_gold_items_again_and_told(tmp_path: Path):
+    """Six answers under one system fingerprint, then the key is refused; the other nine under another."""
+    folder, left = answered_run(tmp_path / "run"), [6]
+
+    def decide(item: dict[str, str]) -> str | int:
+        if (item["question"], item["candidate"]) not in GOLD:
+            left[0] -= 1
+        return truly(item) if left[0] >= 0 else 401
+
+    with judging(decide=decide, fingerprint="fp_a") as server:
+        status, _, err = judge(folder, server, "judge.qwen25_32b.concurrency=1")
+        assert status == 4 and "6 verdicts now" in err
+        assert read_judges(folder)[0].fingerprints == ("fp_a",)
+        server.decide, server.fingerprint, asked = truly, "fp_b", len(server.asked)
+        status, _, err = judge(folder, server)
+        assert (status, len(server.asked)) == (0, asked + 20 + 9), err
+    (facts,) = read_judges(folder)
+    assert facts.fingerprints == ("fp_a", "fp_b")
+    stamp = "answered under 2 system fingerprints (fp_a, fp_b): the server changed between commands"
+    for name in ("table1.md", "table8.md"):
+        assert f"> - Judge qwen25_32b: {stamp}" in (folder / "report" / name).read_text(encoding="utf-8")
+
+
+def test_a_judge_whose_server_is_away_keeps_no_other_from_judging(tmp_path: Path):
+    folder = answered_run(tmp_path / "run")
+    with judging() as server:
+        away = server.url
+    near = [f"judge.gpt_oss_20b.base_url={away}", "judge.gpt_oss_20b.retries=0"]
+    status, out, err = call("judge=[gpt_oss_20b,lexical]", f"run={folder}", *near, script="judge.py")
+    assert (status, out) == (4, "") and [facts.name for facts in read_judges(folder)] == ["lexical"]
+    assert "lexical: of 15 items 9 correct, 6 wrong; 15 verdicts now" in err
+    assert f"EndpointError: gpt_oss_20b: judge's server at {away}" in err
+    assert f"judge the rest with: python {ROOT / 'scripts' / 'judge.py'} 'judge=[gpt_oss_20b,lexical]'" in err
+    assert len(read_verdicts(folder)) == 15
+
+
 def test_exit_codes_of_settings_and_of_what_is_missing(tmp_path: Path):
     folder = answered_run(tmp_path / "run")
     for status, word, overrides in (

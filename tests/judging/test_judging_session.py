@@ -14,7 +14,7 @@ from scripted_judge import ScriptedJudge, answered_run, is_right
 from judges.lexical import LexicalJudge
 from kvrelay.core.errors import EndpointError
 from kvrelay.judging.protocol import BlindItem
-from kvrelay.judging.session import JudgingSettings, judge_folder, planned_records, settle
+from kvrelay.judging.session import JudgingSettings, judge_folder, planned_records, settle, settle_each
 from kvrelay.run.record import Cell
 from kvrelay.run.store import read_judges, read_verdicts, record_appender
 
@@ -105,6 +105,20 @@ def test_a_judge_that_fails_does_not_keep_the_others_from_judging(tmp_path: Path
     assert "a: the server stays away; b: judge b (b-1) got 10 of 20 gold items right" in str(told.value)
     assert Counter(verdict.judge_id for verdict in read_verdicts(folder).values()) == {"a-1": 2, "c-1": 15}
     assert [facts.name for facts in read_judges(folder)] == ["a", "c"]
+
+
+def test_judges_that_are_away_are_named_each(tmp_path: Path):
+    """Before a run nothing has cost time yet, so that one that is away ends it; all that are are told at once."""
+
+    class Away(ScriptedJudge):
+        def settled(self, name: str) -> ScriptedJudge:
+            raise EndpointError("nobody listens")
+
+    here = ScriptedJudge(decide=is_right)
+    judges = {"a": Away(decide=is_right), "b": here, "c": Away(decide=is_right)}
+    assert settle_each(judges) == ({"b": here}, ["a: nobody listens", "c: nobody listens"])
+    with pytest.raises(EndpointError, match=r"^a: nobody listens; c: nobody listens$"):
+        settle(judges)
 
 
 def test_records_that_no_plan_expects_are_not_judged(tmp_path: Path):

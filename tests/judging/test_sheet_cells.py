@@ -39,6 +39,14 @@ NASTY = [
     "émoji 🙂 and \U000e0041",
     " leading and trailing ",
     "tab;semi,comma\t",
+    "abc;=1+1",
+    "abc\t=1+1",
+    "a list\n- one\n+ two\n@three",
+    "x\n=cmd|' /C calc'!A0",
+    'l;"=1"',
+    """l; "" '=1""",
+    ";';'';' '=1;\n=2",
+    "wide;\uff1d1",
 ]
 
 
@@ -80,6 +88,29 @@ def test_another_text_is_another() -> None:
     assert not same(shown("=1+1"), shown("=1+2"))
     assert not same("", shown("blue"))
     assert not same(shown("blue "), shown("blue"))
+
+
+@pytest.mark.parametrize(
+    ("separator", "quoting"),
+    [(",", csv.QUOTE_MINIMAL), *((sign, how) for sign in ";\t" for how in (csv.QUOTE_MINIMAL, csv.QUOTE_NONE))],
+)
+def test_no_cell_of_another_separator_begins_a_formula(separator: str, quoting: int) -> None:
+    """A sheet is opened by programs that part cells elsewhere, with a comma's quotes in the middle of them."""
+    rng = np.random.default_rng(1)
+    odd = list("=+-@;\"' \t\n,a1\u00a0\uff1d")
+    texts = [*NASTY, *("".join(rng.choice(odd, rng.integers(1, 10))) for _ in range(600))]
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\r\n")
+    writer.writerows(["r1", *map(shown, texts[place : place + 4]), "", ""] for place in range(0, len(texts), 4))
+    rows = csv.reader(io.StringIO(out.getvalue(), newline=""), delimiter=separator, quoting=quoting)
+    assert [cell for row in rows for cell in row if cell.lstrip(' \u00a0"')[:1] in tuple("=+-@\uff1d")] == []
+
+
+def test_random_separators_come_back() -> None:
+    rng = np.random.default_rng(2)
+    for _ in range(2000):
+        text = "".join(rng.choice(list(";\n'\"=- a"), rng.integers(0, 10)))
+        assert read(shown(text)) == text and same(shown(text).removeprefix(GUARD), shown(text)), repr(text)
 
 
 def test_cells_pass_through_csv() -> None:

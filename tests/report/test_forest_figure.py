@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import csv
 import io
+from dataclasses import replace
 
 import matplotlib
 import pytest
 
 from kvrelay.report.figures import _draw, _limits, forest
+from kvrelay.report.plots import Panel, Series, figure
 from kvrelay.report.study import Study, make
+from kvrelay.report.tables import md_escape
 from kvrelay.stats.frame import tidy
 from tests.stats.golden_study import Files, study_files
 
@@ -34,6 +37,18 @@ def test_files_are_equal_and_hold_no_dates(study: Study) -> None:
     assert one == other and set(one) == {f"forest_accuracy.{kind}" for kind in ("pdf", "png", "csv", "md")}
     assert one["forest_accuracy.pdf"].startswith(b"%PDF") and b"CreationDate" not in one["forest_accuracy.pdf"]
     assert b"Software" not in one["forest_accuracy.png"]
+
+
+def test_captions_show_names_as_they_are(study: Study) -> None:
+    """Names come from configurations and servers: none opens a tag, a code span or a line of its own."""
+    evil = "a|b<script>x</script> `c` \x1b[31m\u202e\n# H"
+    shown = md_escape(evil)
+    hostile = replace(study, results=replace(study.results, experiment=evil, told=(evil,)))
+    caption = forest(hostile)["forest_accuracy.md"].decode()
+    assert caption.count(shown) == 2 and caption.count("\n") == 1
+    panel = Panel(title="t", x="x", y="y", series=(Series(name="s", points=((0.0, 1.0),)),))
+    assert figure("other", [panel], [], (), evil)["other.md"].decode() == f"{shown}\n"
+    assert not any(sign in shown for sign in ("<script", "\x1b", "\u202e", "\n"))
 
 
 def test_data_beside_the_figure(study: Study) -> None:

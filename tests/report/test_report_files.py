@@ -156,7 +156,7 @@ def test_stamps_and_footer_are_on_every_table(complete: Path, gaps: Path) -> Non
         with_gaps = (gaps / "report" / f"{name}.md").read_text().split("\n## ")[0]
         assert "INCOMPLETE: of 54 answers 1 without a record, 1 failed (listed in summary.json)" in with_gaps
         assert "1 of 54 answers are unscored (malformed 1)" in with_gaps
-    assert "laptop | model" in (complete / "report" / "forest_accuracy.md").read_text()
+    assert r"laptop \| model" in (complete / "report" / "forest_accuracy.md").read_text()
 
 
 def test_gaps_stand_in_their_columns(gaps: Path) -> None:

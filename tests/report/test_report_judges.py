@@ -62,7 +62,8 @@ LME = {cell: letters for cell, letters in OUTCOMES.items() if cell[0] == "longme
 
 @pytest.fixture(scope="module")
 def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return made(judged_files(), tmp_path_factory.mktemp("judges"))
+    """One of the talks answers is not judged by B."""
+    return made(judged_files(), tmp_path_factory.mktemp("judges"), incomplete=True)
 
 
 # --- what is printed ------------------------------------------------------------------------------------------------
@@ -143,7 +144,8 @@ def test_markdown_csv_latex_and_summary_agree(report: Path) -> None:
 
 def test_the_same_inputs_give_the_same_bytes(report: Path) -> None:
     before = {path.name: path.read_bytes() for path in report.iterdir()}
-    write_report(report.parent, view="table12", resamples=FEW)
+    with pytest.raises(IncompleteError):
+        write_report(report.parent, view="table12", resamples=FEW)
     assert {path.name: path.read_bytes() for path in report.iterdir()} == before
 
 
@@ -151,7 +153,7 @@ def test_who_judged_stands_below(tmp_path: Path) -> None:
     gold = GoldFacts(sha256="0" * 64, asked=20, right=19, threshold=18)
     template = {"template": "memory_judge_v1", "template_sha256": "abcdef" * 10 + "0123"}
     judges = (facts(A, gold=gold, caveats=["too small to judge"], **template), facts(B))
-    text = (made(judged_files(judges=judges), tmp_path) / "table12.md").read_text()
+    text = (made(judged_files(judges=judges), tmp_path, incomplete=True) / "table12.md").read_text()
     (line,) = (line for line in text.splitlines() if line.startswith(f"- {NAME_A}: {A} ({A}-1)"))
     assert "template memory" in line and "sha256 abcdefabcdef" in line and "gold items 19/20" in line
     assert f"- {NAME_B}: {B} ({B}-1): rules, no template" in text
@@ -175,15 +177,46 @@ def test_gaps_of_one_judge_are_stamped_under_its_name(report: Path) -> None:
     assert not any(NAME_A in line for line in stamps)
 
 
+@pytest.mark.parametrize("reason", ["malformed", "transport_error", "rejected"])
+def test_what_a_second_judge_lacks_makes_the_report_incomplete(tmp_path: Path, reason: str) -> None:
+    """B has no verdict on 2 of 24 answers. One that a server away has left is owed, however many may be lacking."""
+    cells = {cell: {A: letters[A], B: "u" + letters[B][1:]} for cell, letters in LME.items() if cell[1] == "bm25"}
+    files = judged_files({**LME, **cells})
+    changed = {key: v.model_copy(update={"reason": reason}) for key, v in files.verdicts.items() if v.correct is None}
+    files.verdicts |= changed
+    folder = stored(files, tmp_path)
+    for limit in (None, 2):
+        if reason == "malformed":
+            write_report(folder, view="table12", resamples=FEW, max_unjudged=limit)
+        else:
+            with pytest.raises(IncompleteError, match=r"Judge lexical_f1: 2 of 24 answers are not judged; judge them"):
+                write_report(folder, view="table12", resamples=FEW, max_unjudged=limit)
+        assert "UNJUDGED" not in (folder / "report" / "table12.md").read_text()
+    stamp = f"UNJUDGED: 2 of 24 answers have no verdict ({reason} 2): accuracy is only bounded"
+    with pytest.raises(IncompleteError, match=re.escape(stamp)) as told:
+        write_report(folder, view="table12", resamples=FEW, max_unjudged=1)
+    assert told.value.exit_code == 5 and "judge=lexical_f1" in str(told.value)
+    stamps = [line for line in (folder / "report" / "table12.md").read_text().splitlines() if line.startswith("> - ")]
+    assert f"> - {NAME_B}: {stamp}" in stamps
+    write_report(folder, view="table1", resamples=FEW, max_unjudged=0)  # whose judge is A
+
+
+def test_the_headlines_judge_is_told_once(tmp_path: Path) -> None:
+    cells = {cell: {A: "u" + letters[A][1:], B: letters[B]} for cell, letters in LME.items()}
+    with pytest.raises(IncompleteError) as told:
+        write_report(stored(judged_files(cells), tmp_path), view="table12", resamples=FEW, max_unjudged=0)
+    assert str(told.value).count("UNJUDGED: 4 of 24 answers") == 1 and "Judge lexical" not in str(told.value)
+
+
 def test_a_planned_judge_without_a_verdict_is_told(tmp_path: Path) -> None:
     files = judged_files(planned=(A, B, QWEN))
-    report = made(files, tmp_path)
+    report = made(files, tmp_path, incomplete=True)
     assert "> - Qwen2.5-32B is planned and has given no verdict" in (report / "table12.md").read_text()
 
 
 def test_the_newest_identity_of_a_name_counts(tmp_path: Path) -> None:
     old = facts(B, mark="0", created="2025-01-01T00:00:00+00:00")
-    report = made(judged_files(judges=(facts(A), facts(B), old)), tmp_path)
+    report = made(judged_files(judges=(facts(A), facts(B), old)), tmp_path, incomplete=True)
     assert [judge["id"] for judge in part_of(report, "table12")["judges"]] == [f"{A}-1", f"{B}-1"]
 
 

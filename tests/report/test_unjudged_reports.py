@@ -57,12 +57,28 @@ def test_more_than_the_limit_is_stamped_bounded_and_incomplete(tmp_path: Path) -
     cells = dict(zip(grid[0], grid[1], strict=True))
     assert cells["Original"] == cells["RoPERelay"] == "50.0 (50.0 to 75.0)"
     assert cells["Δ"] == "0.0 (-25.0 to +25.0)"
-    assert "In brackets: the accuracy if every answer" in text
+    assert "In brackets: the accuracy if every answer" in text and "over all pairs of the row" in text
     with (folder / "report" / "table1.csv").open(newline="", encoding="utf-8") as lines:
         (row,) = [row for row in csv.DictReader(lines) if row["metric"] == "accuracy"]
     ends = [row[f"{arm}_if_{end}"] for arm in ("baseline", "position") for end in ("wrong", "right")]
     assert ends == ["50.0", "75.0", "50.0", "75.0"]
     assert (row["difference_if_worst"], row["difference_if_best"]) == ("-25.0", "25.0")
+
+
+def test_bounds_are_over_all_pairs_and_values_over_whole_ones(tmp_path: Path) -> None:
+    """Four questions, original 1 0 0 0, here 1 u u 1. Whole are e1 and e4: original 1 of 2, here 2 of 2, +50 points. Of
+    all four the original has 1, whatever is judged yet, and the position 2 to 4: +1 to +3 of 4.
+    """
+    arms = {("talks", "bm25", "original"): "1000", ("talks", "bm25", "roperelay"): "1uu1"}
+    folder = on_disk(files(arms), tmp_path)
+    with pytest.raises(IncompleteError):
+        write_report(folder, resamples=FEW, max_unjudged=0)
+    text = (folder / "report" / "table1.md").read_text(encoding="utf-8")
+    (grid,) = [grid for heading, grid in grids(text).items() if "accuracy" in heading]
+    cells = dict(zip(grid[0], grid[1], strict=True))
+    assert cells["Original"] == "50.0 (25.0 to 25.0)" and cells["RoPERelay"] == "100.0 (50.0 to 100.0)"
+    assert cells["Δ"] == "+50.0 (+25.0 to +75.0)" and cells["n"] == "2"
+    assert "Brackets are over all pairs of the row, the number before them over the n pairs with two verdicts" in text
 
 
 @pytest.mark.parametrize("limit", [None, 2, 3])

@@ -108,7 +108,7 @@ def test_a_baseline_where_nothing_stands_is_refused_with_what_stands(tmp_path: P
     ("override", "words"),
     [
         ("selector=[bm25,nope]", "selector = nope: there is no such choice; wanted one of bm25, cam, chunkkv"),
-        ("dataset=[nope]", "dataset = nope: there is no such choice; wanted one of erasing_niah, hellobench_summarization"),
+        ("dataset=[nope]", "dataset = nope: there is no such choice; wanted one of erasing_niah, hellobench_"),
         ("position=nope", "position = nope: there is no such choice; wanted one of common_shift"),
         ("judge=[nope]", "judge = nope: there is no such choice; wanted one of gpt_oss_20b, helloeval_local"),
         ("profile=nope", "profile = nope: there is no such choice; wanted one of laptop, laptop_helloeval"),

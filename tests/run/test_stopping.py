@@ -21,7 +21,7 @@ from kvrelay.run.store import read_manifest, read_records
 
 @pytest.fixture(autouse=True)
 def handlers() -> Iterator[None]:
-    before = {number: signal.getsignal(number) for number in POSTPONED}
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, *POSTPONED)}
     yield
     for number, handler in before.items():
         signal.signal(number, handler)

@@ -88,6 +88,33 @@ def test_what_is_missing_is_counted_bounded_and_never_wrong() -> None:
     assert (found.worst, found.best) == (25.0, 75.0)
 
 
+def test_two_answers_that_are_one_item_go_the_same_way() -> None:
+    """Five questions, original 1 u u 1 0 and here 0 u u u 1; both answers to e2 are one text, those to e3 are two.
+
+    Both known: e1 (-1) and e5 (+1). Against it: -1 + 0 - 1 - 1 + 1 = -2 of 5; for it: -1 + 0 + 1 + 0 + 1 = +1 of 5; e2
+    adds nothing to either, though the accuracies do not know it: 2 to 4 of 5, and 1 to 4 of 5.
+    """
+    outcomes = {("talks", "bm25", "original"): "1uu10", ("talks", "bm25", "roperelay"): "0uuu1"}
+    files = study_files(outcomes, clusters={"talks": tuple("abcde")})
+    for key, record in list(files.records.items()):
+        if record.example_id == "e3":  # whose verdict was found by its text, and is now not judged
+            files.records[key] = record.model_copy(update={"answer": f"{record.answer} at {record.cell.position}"})
+    found = {c.metric.name: c for c in compare(tidy(files.plans, files.records, files.verdicts).table, resamples=200)}
+    accuracy = found["accuracy"]
+    assert accuracy.estimate is not None and (accuracy.estimate.n, accuracy.estimate.point) == (2, 0.0)
+    assert (accuracy.worst, accuracy.best) == (pytest.approx(-40.0), pytest.approx(20.0))
+    assert (accuracy.baseline_ends, accuracy.ends) == (pytest.approx((40.0, 80.0)), pytest.approx((20.0, 80.0)))
+    assert (found["em"].worst, found["em"].best) == (pytest.approx(-40.0), pytest.approx(20.0))
+
+
+def test_bounds_do_not_hang_on_a_pair_that_is_whole() -> None:
+    """Original u0, here 1m: against it 11 to 10, for it 00 to 11."""
+    found = compared("u0", "1m", ("a", "b"))
+    assert (found.estimate, found.baseline_value, found.value) == (None, None, None)
+    assert (found.baseline_ends, found.ends) == ((0.0, 50.0), (50.0, 100.0))
+    assert (found.worst, found.best) == (0.0, 100.0)
+
+
 def test_a_missing_number_is_refused_not_averaged() -> None:
     with pytest.raises(DataError, match="value 1 is nan"):
         estimate([1.0, math.nan], ["a", "b"])

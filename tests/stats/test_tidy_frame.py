@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pandas as pd
@@ -63,6 +64,18 @@ def test_unscored_and_unjudged_are_told_apart() -> None:
     assert "INCOMPLETE: of 6 answers 2 without a verdict (listed in summary.json)" in results.stamps
     assert "1 of 6 answers are unscored (malformed 1): neither right nor wrong" in results.stamps
     assert results.incomplete["status"].tolist() == ["unjudged", "unjudged"]
+
+
+@pytest.mark.parametrize("reason", ["transport_error", "rejected", "malformed"])
+def test_an_answer_without_a_reply_is_still_to_be_judged(reason: str) -> None:
+    files = study_files({("talks", "bm25", "original"): "0uj", ("talks", "bm25", "roperelay"): "11f"})
+    changed = {key: v.model_copy(update={"reason": reason}) for key, v in files.verdicts.items() if v.correct is None}
+    files.verdicts |= changed
+    results, silent = joined(files), reason != "malformed"
+    told = ", 1 without a reply" if silent else ""
+    assert f"INCOMPLETE: of 6 answers 1 failed, 1 without a verdict{told} (listed in summary.json)" in results.stamps
+    assert len(results.incomplete) == 2 + silent and results.incomplete["reason"].tolist().count(reason) == silent
+    assert replace(results, planned_judges=()).incomplete["status"].tolist() == ["failed"]
 
 
 def test_without_a_judge_nothing_is_incomplete() -> None:

@@ -33,6 +33,8 @@ class Judging:
 
     decide: Callable[[Item], str | int] = truly
     finish: Callable[[Item], str] = lambda item: "stop"
+    fingerprint: str | None = None
+    """``system_fingerprint`` of every reply."""
     url: str = ""
     asked: list[Item] = field(default_factory=list)
     bodies: list[bytes] = field(default_factory=list)
@@ -50,7 +52,7 @@ class Judging:
         body = json.loads(raw)
         content = body["messages"][-1]["content"]
         if "untrusted data" not in body["messages"][0]["content"]:
-            return 200, _completion("banana", "stop")
+            return 200, self._completion("banana", "stop")
         item = json.loads(content.rsplit("\n\n", 1)[-1])
         with self.lock:
             self.asked.append(item)
@@ -59,14 +61,14 @@ class Judging:
         decided = self.decide(item)
         if isinstance(decided, int):
             return decided, {"error": {"message": "no"}}
-        return 200, _completion(decided, self.finish(item))
+        return 200, self._completion(decided, self.finish(item))
 
-
-def _completion(content: str, finish: str) -> dict[str, Any]:
-    message = {"role": "assistant", "content": content}
-    usage = {"prompt_tokens": 100, "completion_tokens": 6, "total_tokens": 106}
-    choice = {"index": 0, "message": message, "finish_reason": finish}
-    return {"id": "x", "object": "chat.completion", "model": MODEL, "choices": [choice], "usage": usage}
+    def _completion(self, content: str, finish: str) -> dict[str, Any]:
+        message = {"role": "assistant", "content": content}
+        usage = {"prompt_tokens": 100, "completion_tokens": 6, "total_tokens": 106}
+        choice = {"index": 0, "message": message, "finish_reason": finish}
+        told = {"system_fingerprint": self.fingerprint} if self.fingerprint else {}
+        return {"id": "x", "object": "chat.completion", "model": MODEL, "choices": [choice], "usage": usage, **told}
 
 
 @contextmanager

@@ -33,6 +33,7 @@ class ScriptedJudge:
     name: str = "scripted"
     created: str = CREATED
     reads_a_template: bool = False
+    fingerprints: tuple[str, ...] = ()
     caveats: list[str] = field(default_factory=list)
     usage: dict[str, int] = field(default_factory=dict)
     gives_out_after: int | None = None
@@ -52,6 +53,7 @@ class ScriptedJudge:
             created=self.created,
             identity=identity if self.reads_a_template else {},
             caveats=self.caveats,
+            fingerprints=self.fingerprints,
             **template,
         )
 

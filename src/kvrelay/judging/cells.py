@@ -1,8 +1,9 @@
 """Text in the cells of a spreadsheet: shown so that no program computes, guesses or drops anything, and read back.
 
-Two rules, both reversible. Characters that a spreadsheet or terminal would swallow, or act on, stand as escapes
-(``\\t``, ``\\u202e``; a backslash is doubled); line breaks stay. And a cell that a program might take for a formula, a
-number, a date or a truth value begins with an apostrophe.
+Three rules, all reversible. Characters that a spreadsheet or terminal would swallow, or act on, stand as escapes
+(``\\t``, ``\\u202e``; a backslash is doubled); line breaks stay. A cell that a program might take for a formula, a
+number, a date or a truth value begins with an apostrophe. And so does what would be a formula after a semicolon or a
+line break: a program that parts cells at semicolons or tabs knows no comma's quotes, and begins a new cell there.
 """
 
 from __future__ import annotations
@@ -17,6 +18,12 @@ _SHORT = 40
 _NAMED = {"\\": "\\\\", "\t": "\\t", "\r": "\\r"}
 _READ = {"\\\\": "\\", "\\t": "\t", "\\r": "\r"}
 _ESCAPE = re.compile(r"\\\\|\\t|\\r|\\u([0-9a-f]{4})|\\U([0-9a-f]{8})")
+_FORMULA = r"=+\-@\uff1d\uff0b\uff0d\uff20"
+"""Signs that begin a formula, also of full width."""
+_BEGINS = re.compile(rf"(?<=[;\n])(?='|[\s\"']*[{_FORMULA}])")
+"""Places where a cell would begin under another separator: before a formula, and before an apostrophe, so that reading
+can take one away wherever it stands there."""
+_BEGUN = re.compile(rf"(?<=[;\n]){GUARD}")
 _UNSEEN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 """Unicode categories that are controls, marks of direction, surrogates or nothing at all."""
 _TRUTH = frozenset({"true", "false", "yes", "no"})
@@ -24,13 +31,13 @@ _TRUTH = frozenset({"true", "false", "yes", "no"})
 
 def shown(text: str) -> str:
     """The cell of a text."""
-    escaped = "".join(_character(character) for character in text)
+    escaped = _BEGINS.sub(GUARD, "".join(_character(character) for character in text))
     return GUARD + escaped if _may_be_taken(escaped) else escaped
 
 
 def read(cell: str) -> str:
     """The text of a cell, whichever line breaks the program has given it."""
-    plain = cell.replace("\r\n", "\n").replace("\r", "\n").removeprefix(GUARD)
+    plain = _BEGUN.sub("", cell.replace("\r\n", "\n").replace("\r", "\n").removeprefix(GUARD))
     return _ESCAPE.sub(lambda found: _READ.get(found[0]) or chr(int(found[1] or found[2], 16)), plain)
 
 

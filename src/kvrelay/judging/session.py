@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -57,21 +57,44 @@ class JudgingSettings:
 
 
 def settle(judges: Mapping[str, Judge]) -> dict[str, SettledJudge]:
-    """Complete every judge's identity, before anything costs time. Raises `EndpointError` for a server that is away."""
-    return {name: judge.settled(name) for name, judge in judges.items()}
+    """Complete every judge's identity, before anything costs time. Raises `EndpointError` that names each judge whose
+    server is away."""
+    settled, away = settle_each(judges)
+    if away:
+        raise EndpointError("; ".join(away))
+    return settled
+
+
+def settle_each(judges: Mapping[str, Judge]) -> tuple[dict[str, SettledJudge], list[str]]:
+    """The judges that can begin, and what kept each of the others, by name, from it."""
+    settled: dict[str, SettledJudge] = {}
+    away: list[str] = []
+    for name, judge in judges.items():
+        try:
+            settled[name] = judge.settled(name)
+        except EndpointError as error:
+            away.append(f"{name}: {error}")
+    return settled, away
 
 
 def admit(folder: Path, judge: SettledJudge, settings: JudgingSettings, say: Say) -> None:
-    """Write who judges, once it has passed the gold items where it reads a template; they are not asked twice.
+    """Write who judges, once it has passed the gold items where it reads a template.
 
+    They are asked again where the count on file is below the threshold, or where the server answers under a system
+    fingerprint that has not passed them. What is on file holds the threshold of now, and every fingerprint so far.
     Raises `EndpointError` for a judge below the threshold. Its facts go to `REFUSED`, so that a name's newest identity
     is always one that may judge.
     """
-    on_file = {facts.id: facts.gold for facts in read_judges(folder)}
-    gold = on_file.get(judge.facts.id)
-    if needs_gold(judge.facts) and not is_met(gold, settings.gold_threshold):
+    kept = next((facts for facts in read_judges(folder) if facts.id == judge.facts.id), None)
+    seen = kept.fingerprints if kept is not None else ()
+    gold = kept.gold if kept is not None else None
+    is_new = not set(judge.facts.fingerprints) <= set(seen)
+    if needs_gold(judge.facts) and (is_new or not is_met(gold, settings.gold_threshold)):
         gold = ask_gold(judge, settings.gold_threshold)
-    facts = judge.facts.model_copy(update={"gold": gold})
+    if gold is not None:
+        gold = gold.model_copy(update={"threshold": settings.gold_threshold or 0})
+    so_far = tuple(dict.fromkeys([*seen, *judge.facts.fingerprints]))
+    facts = judge.facts.model_copy(update={"gold": gold, "fingerprints": so_far})
     if gold is not None:
         say(f"{facts.name}: {gold.right} of {gold.asked} gold items right ({facts.id})")
     if gold is not None and not is_met(gold, settings.gold_threshold):
@@ -88,15 +111,17 @@ def judge_folder(
     say: Say,
     *,
     command: str = "the same command",
+    away: Sequence[str] = (),
 ) -> dict[str, Counts]:
     """Judge every distinct answer of the folder's runs that has no final verdict of each judge's identity yet.
 
-    Verdicts are appended as they come, so that a stop at any moment loses none. A judge whose server gives out does not
-    keep the others from judging; then `EndpointError` is raised at the end, and ``command`` is what resumes.
+    Verdicts are appended as they come, so that a stop at any moment loses none. A judge whose server gives out, or was
+    ``away`` (see `settle_each`), does not keep the others from judging; then `EndpointError` is raised at the end, and
+    ``command`` is what resumes.
     """
     records = planned_records(folder)
     done: dict[str, Counts] = {}
-    failed: list[str] = []
+    failed = list(away)
     for name, judge in judges.items():
         try:
             admit(folder, judge, settings, say)

@@ -173,6 +173,8 @@ def _lines(data: bytes) -> Iterator[Line]:
         header = [name.strip() for name in next(reader, [])]
         if missing := [name for name in COLUMNS if name not in header]:
             raise DataError(f"line 1 lacks the columns {', '.join(missing)}; wanted {', '.join(COLUMNS)} (key: sheet)")
+        if double := sorted(name for name, n in Counter(header).items() if name and n > 1):
+            raise DataError(f"line 1 has the column {double[0]} more than once; wanted each once (key: sheet)")
         line = reader.line_num + 1
         for cells in reader:
             if any(cells):

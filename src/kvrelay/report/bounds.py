@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from kvrelay.report.text import decimals_of, number, precise
-from kvrelay.stats.compare import CellSummary
+from kvrelay.report.text import decimals_of, number
 from kvrelay.stats.frame import Results
 
 Row = Mapping[str, Any]
@@ -16,8 +15,10 @@ FIELDS = (
 )
 """Columns of the CSV; the values' are empty unless the report is bounded."""
 NOTE = (
-    "In brackets: the accuracy if every answer of the cell without a verdict were wrong, and if every one were right; "
-    "of a difference, if they all went against the position, and if all went for it."
+    "In brackets: the accuracy if every answer without a verdict were wrong, and if every one were right; of a "
+    "difference, if they all went against the position, and if all went for it, two answers that are one item the same "
+    "way. Brackets are over all pairs of the row, the number before them over the n pairs with two verdicts; where "
+    "those are unlike the others it can lie outside."
 )
 _ENDS = {
     "baseline_value": ("baseline_if_wrong", "baseline_if_right"),
@@ -26,23 +27,10 @@ _ENDS = {
 }
 
 
-def with_bounds(rows: Sequence[Row], cells: Sequence[CellSummary], results: Results) -> list[Row]:
-    """The rows, and in those of accuracy the bounds of both values where the report is bounded; elsewhere None."""
+def with_bounds(rows: Sequence[Row], results: Results) -> list[Row]:
+    """The rows; those of accuracy keep the bounds of both values where the report is bounded, elsewhere None."""
     blank: dict[str, Any] = dict.fromkeys(FIELDS[:4])
-    if not results.bounded:
-        return [{**blank, **row} for row in rows]
-    known = {(c.model, c.dataset, c.selector, c.retention, c.position): c for c in cells}
-    found: list[Row] = []
-    for row in rows:
-        arms = {"baseline": row["baseline"], "position": row["position"]}
-        ends = {}
-        for arm, position in arms.items():
-            cell = known.get((row["model"], row["dataset"], row["selector"], row["retention"], position))
-            if cell is not None and row["metric"] == "accuracy":
-                ends[f"{arm}_if_wrong"] = precise(cell.accuracy_bound(unknown_right=False))
-                ends[f"{arm}_if_right"] = precise(cell.accuracy_bound(unknown_right=True))
-        found.append({**blank, **row, **ends})
-    return found
+    return [row if results.bounded and row["metric"] == "accuracy" else {**row, **blank} for row in rows]
 
 
 def bounded(name: str, *, signed: bool = False) -> Callable[[Row], str]:

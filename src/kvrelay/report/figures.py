@@ -19,6 +19,7 @@ from kvrelay.report.names import MEASURES, label, rank
 from kvrelay.report.rows import Row
 from kvrelay.report.study import Study
 from kvrelay.report.style import BAND, COLUMN_IN, INK, MARKERS, MUTED, NO_DATES, OKABE_ITO, PAGE_IN, PAPER, RULE
+from kvrelay.report.tables import md_escape
 from kvrelay.report.text import DAGGER
 
 FIELDS = (
@@ -171,7 +172,7 @@ def _caption(study: Study, metric: str, rows: Sequence[Row]) -> str:
         "thin bars: cluster-t interval, which may leave the panel; hollow: no interval from one cluster."
     )
     stamps = [stamp if stamp.endswith(".") else f"{stamp}." for stamp in study.results.stamps]
-    return " ".join([text, *stamps, *study.footer(rows)]) + "\n"
+    return md_escape(" ".join([text, *stamps, *study.footer(rows)])) + "\n"
 
 
 def _data(rows: Sequence[Row]) -> bytes:

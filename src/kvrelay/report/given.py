@@ -35,6 +35,8 @@ class Given:
     seed: int = 0
     resamples: int = 10_000
     commits: tuple[str, ...] = ()
+    max_unjudged: int | None = None
+    """So many answers may lack a verdict (None: any number), of every judge that a view shows."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,6 +48,8 @@ class Layout:
     part: Mapping[str, Any] = field(default_factory=dict)
     """Its part of summary.json."""
     stamps: tuple[str, ...] = ()
+    owed: tuple[str, ...] = ()
+    """What makes it incomplete beside the gaps of `Given.results`: a sentence each, without its full stop."""
 
     def files(self) -> dict[str, bytes | str]:
         """File name to content."""

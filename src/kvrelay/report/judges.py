@@ -18,6 +18,7 @@ from kvrelay.report.text import NOTHING, count, interval, number
 from kvrelay.run.record import JudgeFacts, RunRecord
 from kvrelay.stats.compare import METRICS, compare
 from kvrelay.stats.frame import Results
+from kvrelay.stats.judged import bounded_stamp
 
 ACCURACY = METRICS[0]
 HUMAN = "human"
@@ -55,6 +56,10 @@ class Scored:
         kept = table[table["dataset"].isin(datasets)].reset_index(drop=True)
         return replace(self, results=replace(self.results, table=kept))
 
+    def borne(self, max_unjudged: int | None) -> Scored:
+        """The same judge, bounded and stamped where it left more answers without a verdict than that."""
+        return self if self.is_human else replace(self, results=self.results.borne(max_unjudged))
+
     @property
     def is_human(self) -> bool:
         return self.facts.identity.get("kind") == HUMAN
@@ -67,6 +72,18 @@ class Scored:
         named = f"Judge {self.facts.name}:"
         return [stamp if stamp.startswith(named) else f"{self.label}: {stamp}" for stamp in self.results.stamps]
 
+    @property
+    def owed(self) -> str:
+        """What it has yet to judge before a table of its verdicts is whole; a sheet, a sample, owes nothing."""
+        if self.is_human:
+            return ""
+        gaps = self.results.incomplete
+        unjudged = int((~gaps["status"].isin(["missing", "failed"])).sum())
+        told = [f"{unjudged} of {len(self.results.table)} answers are not judged"] if unjudged else []
+        told += [bounded_stamp(self.results.table)] if self.results.bounded else []
+        again = f"judge them again with judge={self.facts.name} (keys: judge, report.max_unjudged)"
+        return f"Judge {self.facts.name}: {'; '.join([*told, again])}" if told else ""
+
     def told(self, datasets: Sequence[str]) -> list[str]:
         """Who it is and how it went, in a line below every table."""
         if self.is_human:
@@ -76,7 +93,7 @@ class Scored:
         ]
 
 
-def scored(given: Given) -> tuple[list[Scored], list[str]]:
+def scored(given: Given) -> tuple[list[Scored], list[Scored]]:
     """The judges that called an answer right or wrong, in the order of the plans, and the planned ones that have not.
 
     Answers of a multiple choice are left out: rules score them, whoever judges. So are data sets that nobody called
@@ -98,7 +115,15 @@ def scored(given: Given) -> tuple[list[Scored], list[str]]:
             "make the report again (keys: judge, report.view)"
         )
     sets = {name for one in found for name in one.results.table.loc[one.results.table["correct"].notna(), "dataset"]}
-    return [one.within(sets) for one in found], [one.label for one in silent]
+    shown, others = ([one.within(sets).borne(given.max_unjudged) for one in some] for some in (found, silent))
+    return shown, others
+
+
+def owed(judges: Sequence[Scored], given: Given) -> tuple[str, ...]:
+    """What each judge has yet to do, less the one whose gaps are those of the results themselves."""
+    headline = set(given.results.judges.values())
+    beside = [judge for judge in judges if headline != {judge.id}]
+    return tuple(told for judge in beside if (told := judge.owed))
 
 
 def _read(results: Results, records: Mapping[str, RunRecord]) -> Results:

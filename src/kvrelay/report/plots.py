@@ -16,6 +16,7 @@ from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.ticker import NullLocator
 
 from kvrelay.report.style import COLUMN_IN, INK, MARKERS, NO_DATES, OKABE_ITO, PAGE_IN, PAPER, RULE
+from kvrelay.report.tables import md_escape
 
 DASHES: tuple[Any, ...] = ("-", (0, (4, 1.5)), (0, (1, 1)))
 
@@ -56,7 +57,7 @@ def figure(
     with rc_context(PAPER | {"axes.spines.left": True}):
         made = _draw(drawn)
         files = {f"{name}.{kind}": _saved(made, kind) for kind in ("pdf", "png")}
-    return files | {f"{name}.csv": _data(rows, fields), f"{name}.md": (told + "\n").encode()}
+    return files | {f"{name}.csv": _data(rows, fields), f"{name}.md": (md_escape(told) + "\n").encode()}
 
 
 def _draw(panels: Sequence[Panel]) -> Figure:

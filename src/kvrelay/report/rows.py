@@ -21,6 +21,7 @@ _BLANK = dict.fromkeys(
     (
         *("difference", "low", "high", "low_t", "high_t", "gains", "losses", "ties"),
         *("mcnemar_p", "signflip_p", "holm_p", "maxt_p", "detectable", "difference_if_worst", "difference_if_best"),
+        *("baseline_if_wrong", "baseline_if_right", "position_if_wrong", "position_if_right"),
     )
 )
 
@@ -56,8 +57,15 @@ def compared(c: Comparison, results: Results) -> Row:
         "maxt_p": c.maxt_p,
         "difference_if_worst": c.worst,
         "difference_if_best": c.best,
+        **_ends("baseline", c.baseline_ends),
+        **_ends("position", c.ends),
     }
     return _finished(row, c.baseline, c.position, results.changed)
+
+
+def _ends(arm: str, ends: tuple[float, float] | None) -> dict[str, float | None]:
+    low, high = ends or (None, None)
+    return {f"{arm}_if_wrong": low, f"{arm}_if_right": high}
 
 
 def alone(cell: CellSummary, metric: Metric, results: Results, baseline: str) -> Row:
@@ -66,6 +74,7 @@ def alone(cell: CellSummary, metric: Metric, results: Results, baseline: str) ->
     value = cell.means[metric.name]
     absent = cell.n - cell.counted[metric.name]
     gaps = ("failed", "missing", "unjudged") if metric.judged else ("failed", "missing")
+    bounds = (cell.accuracy_bound(unknown_right=False), cell.accuracy_bound(unknown_right=True))
     missing = min(absent, sum(cell.counts[status] for status in gaps))
     row = {
         **_names(cell, metric, results),
@@ -74,6 +83,7 @@ def alone(cell: CellSummary, metric: Metric, results: Results, baseline: str) ->
         "baseline_value": value if base else None,
         "position_value": None if base else value,
         **_estimate(None),
+        **_ends("baseline" if base else "position", bounds),
         "n": cell.counted[metric.name],
         "n_clusters": cell.n_clusters,
         "n_expected": cell.n,

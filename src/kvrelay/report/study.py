@@ -71,7 +71,7 @@ def make(
         results=results,
         cells=tuple(sorted(cells, key=lambda cell: tuple(rank(kind, getattr(cell, kind)) for kind in ORDER))),
         comparisons=found,
-        rows=tuple(sorted(bounds.with_bounds(rows, cells, results), key=row_key)),
+        rows=tuple(sorted(bounds.with_bounds(rows, results), key=row_key)),
         baseline=baseline,
         seed=seed,
         resamples=resamples,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ import pandas as pd
 
 from kvrelay.core.errors import AssetError, ConfigError, IncompleteError
 from kvrelay.report import mixed, repeated
-from kvrelay.report.given import Given, Stored
+from kvrelay.report.given import Given, Layout, Stored
 from kvrelay.report.names import ENDPOINTS
 from kvrelay.report.sources import commits, input_files
 from kvrelay.report.summary import as_json, kept_parts, summary
@@ -18,7 +19,7 @@ from kvrelay.report.views import DEFAULT, View, find
 from kvrelay.run.store import read_judges, read_plans, read_records, read_verdicts, write_atomic
 from kvrelay.stats.arms import REPAIR, diagnostics
 from kvrelay.stats.frame import NO_ARM, Results, cell_label, tidy
-from kvrelay.stats.judged import bounded_stamp, unjudged
+from kvrelay.stats.judged import bounded_stamp
 
 SHOWN = 5
 
@@ -42,8 +43,8 @@ def write_report(
     ``folder`` is one experiment's: runs, records and verdicts; without a ``baseline`` the view's own is taken. Before
     anything is written it raises `AssetError` for a folder without a run, `ConfigError` for a view that nobody knows or
     where nothing stands at ``baseline``, and `InvariantError` if arms of a pair differ in more than they may; after
-    everything is written, `IncompleteError` if an answer is missing, failed or not judged, or if more answers than
-    ``max_unjudged`` (None: any number) lack a verdict that their judge could have given.
+    everything is written, `IncompleteError` if an answer is missing, failed, not judged or without a reply, or if more
+    answers than ``max_unjudged`` (None: any number) lack a verdict that a judge of the view could have given.
     """
     module = find(view)
     sources = input_files(folder)
@@ -56,21 +57,22 @@ def write_report(
     results = tidy(plans, records, stored.verdicts, stored.judges)
     asked = module.BASELINE if baseline is None else baseline
     _check_baseline(results, module, asked)
-    results = _borne(results.within(_shown(results.table, module, asked)), max_unjudged)
+    results = results.within(_shown(results.table, module, asked)).borne(max_unjudged)
     again = repeated.stamps(folder, set(results.table["key"]))
     results = replace(results, told=(*results.told, *again))
-    drawn: dict[str, Any] = {"seed": seed, "resamples": resamples}
+    drawn: dict[str, Any] = {"seed": seed, "resamples": resamples, "max_unjudged": max_unjudged}
     given = Given(results=results, baseline=asked, stored=stored, commits=tuple(commits(folder)), **drawn)
     main = main_table(folder, view)
     inside = mixed.files(records[key] for key in sorted(set(results.table["key"]) & records.keys()))
-    files = {**inside, **_files(view, given, sources, main.parent)}
+    layout = module.render(given)
+    files = {**inside, **_files(view, given, layout, sources, main.parent)}
     owned = (*module.OWNS, f"{mixed.NAME}.*", f"{mixed.NAME}_*")
     for stale in sorted({path for part in owned for path in main.parent.glob(part)}):
         if stale.name not in files:
             stale.unlink()
     for name, data in files.items():
         write_atomic(main.parent / name, data)
-    _raise_if_incomplete(results, main)
+    _raise_if_incomplete(results, layout.owed, main)
     return main
 
 
@@ -80,14 +82,6 @@ def _shown(table: pd.DataFrame, view: View, baseline: str) -> pd.Series:
     if view.ALLOCATORS is None:
         return shown
     return shown & table["allocator"].isin([*view.ALLOCATORS, *ENDPOINTS, baseline])
-
-
-def _borne(results: Results, max_unjudged: int | None) -> Results:
-    """The results, and where too many verdicts are lacking the stamp that says so, before all others."""
-    judged = max_unjudged is not None and bool(results.planned_judges)
-    if not judged or len(unjudged(results.table)) <= (max_unjudged or 0):
-        return results
-    return replace(results, bounded=True, told=(bounded_stamp(results.table), *results.told))
 
 
 def _check_baseline(results: Results, view: View, baseline: str) -> None:
@@ -113,9 +107,8 @@ def _check_baseline(results: Results, view: View, baseline: str) -> None:
         )
 
 
-def _files(view: str, given: Given, sources: dict[str, str], folder: Path) -> dict[str, bytes | str]:
+def _files(view: str, given: Given, layout: Layout, sources: dict[str, str], folder: Path) -> dict[str, bytes | str]:
     """The main table last, so that whoever sees it sees the others."""
-    layout = find(view).render(given)
     old = folder / "summary.json"
     kept = kept_parts(old.read_text(encoding="utf-8") if old.exists() else None, given)
     made = layout.files()
@@ -131,7 +124,7 @@ def _named(row: pd.Series) -> str:
     return f"{cell_label(row)}, {row['example_id']}: {row['status']} ({row['reason']})"
 
 
-def _raise_if_incomplete(results: Results, main: Path) -> None:
+def _raise_if_incomplete(results: Results, owed: Sequence[str], main: Path) -> None:
     rows = results.incomplete
     told = [f"report {main} is written, but"]
     if len(rows):
@@ -143,5 +136,6 @@ def _raise_if_incomplete(results: Results, main: Path) -> None:
         )
     if results.bounded:
         told.append(f"{bounded_stamp(results.table)}. Judge them again, or bear so many (key: report.max_unjudged)")
+    told += owed
     if len(told) > 1:
         raise IncompleteError(". And ".join([" ".join(told[:2]), *told[2:]]))

@@ -109,7 +109,11 @@ class Comparison:
     maxt_p: float | None = None
     worst: float | None = None
     best: float | None = None
-    """The difference if every outcome that is not known had gone against the arm, or for it."""
+    """The difference over all pairs if every outcome that is not known had gone against the arm, or for it. Two answers
+    that are one item to a judge can only have gone the same way."""
+    baseline_ends: tuple[float, float] | None = None
+    ends: tuple[float, float] | None = None
+    """Of either value, over all pairs too: if every outcome that is not known had been wrong, and right."""
     allocator: str = ""
     budget: str = ""
     executor: str = ""
@@ -195,6 +199,8 @@ def _paired(pair: Mapping[str, Any], joined: pd.DataFrame, metric: Metric, withi
         n_unscored=int((~both & answered).sum()),
         n_missing=int((~both & ~answered).sum()),
     )
+    if metric.binary:
+        gaps = _with_bounds(gaps, joined, before, after)
     if not both.any():
         return gaps
     old, new = before[both].to_numpy(dtype=float), after[both].to_numpy(dtype=float)
@@ -209,13 +215,21 @@ def _paired(pair: Mapping[str, Any], joined: pd.DataFrame, metric: Metric, withi
 
 def _with_counts(done: Comparison, before: pd.Series, after: pd.Series, both: NDArray[np.bool_]) -> Comparison:
     moves = transitions(before[both].astype(bool).tolist(), after[both].astype(bool).tolist())
-    size = len(before)
+    return replace(done, moves=moves, mcnemar_p=mcnemar(moves.gains, moves.losses))
+
+
+def _with_bounds(gaps: Comparison, joined: pd.DataFrame, before: pd.Series, after: pd.Series) -> Comparison:
+    """What all pairs together can come to, whatever the outcomes are that nobody knows."""
+    each = gaps.metric.scale / len(joined)
+    one = gaps.metric.judged & (joined["item_a"] == joined["item_b"]) & (joined["item_a"] != "")
+    alike = one & before.isna() & after.isna()
+    lowest, highest = (after.fillna(end) - before.fillna(1.0 - end) for end in (0.0, 1.0))
     return replace(
-        done,
-        moves=moves,
-        mcnemar_p=mcnemar(moves.gains, moves.losses),
-        worst=float(after.fillna(0.0).sum() - before.fillna(1.0).sum()) / size * done.metric.scale,
-        best=float(after.fillna(1.0).sum() - before.fillna(0.0).sum()) / size * done.metric.scale,
+        gaps,
+        worst=float(lowest[~alike].sum()) * each,
+        best=float(highest[~alike].sum()) * each,
+        baseline_ends=(float(before.fillna(0.0).sum()) * each, float(before.fillna(1.0).sum()) * each),
+        ends=(float(after.fillna(0.0).sum()) * each, float(after.fillna(1.0).sum()) * each),
     )
 
 

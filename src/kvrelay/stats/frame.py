@@ -9,9 +9,9 @@ from typing import Any
 import pandas as pd
 
 from kvrelay.core.errors import DataError
-from kvrelay.run.record import Cell, JudgeFacts, RunPlan, RunRecord, Verdict, digest, item_key
+from kvrelay.run.record import RETRIED_REASONS, Cell, JudgeFacts, RunPlan, RunRecord, Verdict, digest, item_key
 from kvrelay.stats.arms import CELL, POSITION, REPAIR, group_of, split
-from kvrelay.stats.judged import caveats
+from kvrelay.stats.judged import bounded_stamp, caveats, unjudged
 from kvrelay.stats.measures import ITEMS, NUMBERS, OUTCOMES, measures, outcome
 from kvrelay.stats.plans import Plans, merge, name_examples
 from kvrelay.stats.receipts import check_pairs
@@ -20,7 +20,7 @@ GROUP = group_of(POSITION)
 """The names that two positions of one cache share."""
 _TEXT = [
     *(*CELL, "key", "pair_key", "batch", "example_id", "cluster", "question_type", "status", "reason", "stop"),
-    *("edited", "parse"),
+    *("edited", "parse", "item"),
 ]
 NO_ARM = "no record in any arm"
 """Why a case of a deletion is missing that no arm has."""
@@ -34,8 +34,9 @@ class Results:
     ``table`` has one row a (cell, example). Its ``status`` is ``scored``, ``unscored`` (the judge gave no verdict,
     ``reason`` says why), ``unjudged`` (no verdict on file), ``failed`` (``reason`` holds the error) or ``missing``
     (no record). ``correct``, ``choice_correct`` and ``leaked`` (the deleted value stands in the answer) are True, False
-    or NA; ``f1`` and ``em`` lie in 0 … 1. Columns of repair are empty where nothing was deleted. An answer that a
-    checklist was held to is ``scored`` by its grades, and its ``correct`` is NA.
+    or NA; ``f1`` and ``em`` lie in 0 … 1. Answers of one ``item`` are the same to every judge. Columns of repair are
+    empty where nothing was deleted. An answer that a checklist was held to is ``scored`` by its grades, and its
+    ``correct`` is NA.
     """
 
     experiment: str
@@ -69,9 +70,20 @@ class Results:
 
     @property
     def incomplete(self) -> pd.DataFrame:
-        """Rows that a finished experiment would not have: missing, failed, or not judged though a judge was planned."""
+        """Rows that a finished experiment would not have: missing, failed, or not judged though a judge was planned,
+        whether it was not asked or gave no reply."""
+        table = self.table
         wanted = ["missing", "failed", *(["unjudged"] if self.planned_judges else [])]
-        return self.table[self.table["status"].isin(wanted)]
+        silent = _silent(table) & bool(self.planned_judges)
+        return table[table["status"].isin(wanted) | silent]
+
+    def borne(self, max_unjudged: int | None) -> Results:
+        """The results; where more verdicts are lacking than that (None: any number) bounded, and the stamp that says so
+        before all others."""
+        judged = max_unjudged is not None and bool(self.planned_judges)
+        if not judged or len(unjudged(self.table)) <= (max_unjudged or 0):
+            return self
+        return replace(self, bounded=True, told=(bounded_stamp(self.table), *self.told))
 
 
 def tidy(
@@ -174,6 +186,7 @@ def _row(
         return row
     row |= {"pair_key": record.pair_key, "stop": record.stop or ""}
     row |= {"batch": record.batch_sha256, "batch_rows": record.batch_rows}
+    row["item"] = digest(record.item_fields()) if record.status == "ok" else ""
     if record.status == "error":
         error = record.error
         return row | {"status": "failed", "reason": f"{error.kind}: {error.message}" if error else "no reason given"}
@@ -223,10 +236,18 @@ def _check_ids(table: pd.DataFrame) -> None:
         raise DataError(f"report: example {several.index[0][-1]!r} has {several.iloc[0]} cluster ids; wanted one")
 
 
+def _silent(table: pd.DataFrame) -> pd.Series:
+    """Rows whose judge was asked and gave no reply, through no property of the answer's own."""
+    silent: pd.Series = (table["status"] == "unscored") & table["reason"].isin(RETRIED_REASONS)
+    return silent
+
+
 def _gaps(table: pd.DataFrame, *, judged: bool) -> list[str]:
     count = table["status"].value_counts()
-    names = {"missing": "without a record", "failed": "failed", **({"unjudged": "without a verdict"} if judged else {})}
-    gaps = [f"{count[status]} {text}" for status, text in names.items() if count.get(status, 0)]
+    lacking = {"without a record": int(count.get("missing", 0)), "failed": int(count.get("failed", 0))}
+    if judged:
+        lacking |= {"without a verdict": int(count.get("unjudged", 0)), "without a reply": int(_silent(table).sum())}
+    gaps = [f"{n} {text}" for text, n in lacking.items() if n]
     stamps = [f"INCOMPLETE: of {len(table)} answers {', '.join(gaps)} (listed in summary.json)"] if gaps else []
     if unscored := int(count.get("unscored", 0)):
         why = table.loc[table["status"] == "unscored", "reason"].value_counts().sort_index()

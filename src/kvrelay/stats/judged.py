@@ -29,11 +29,17 @@ def bounded_stamp(table: pd.DataFrame) -> str:
 
 
 def caveats(judges: Iterable[JudgeFacts]) -> list[str]:
-    """What every table of these judges must say: their own caveats, and gold items that held them to nothing."""
+    """What every table of these judges must say: their own caveats, gold items that held them to nothing, and a server
+    that was not the same throughout."""
     found = []
     for facts in judges:
         found += [f"Judge {facts.name}: {caveat}" for caveat in facts.caveats]
         gold = facts.gold
         if gold is not None and not gold.threshold:
             found.append(f"Judge {facts.name}: {gold.right} of {gold.asked} gold items right, held to no threshold")
+        if (several := len(facts.fingerprints)) > 1:
+            found.append(
+                f"Judge {facts.name}: answered under {several} system fingerprints ({', '.join(facts.fingerprints)}): "
+                "the server changed between commands"
+            )
     return found

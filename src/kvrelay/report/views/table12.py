@@ -10,7 +10,7 @@ from kvrelay.report.agreement_tables import answer_sections, marks, sign_section
 from kvrelay.report.agreements import FIELDS as ANSWER_FIELDS
 from kvrelay.report.agreements import SIGN_FIELDS, Compared, compared
 from kvrelay.report.given import Given, Layout
-from kvrelay.report.judges import FIELDS, Scored, gains, pivoted, scored, sections
+from kvrelay.report.judges import FIELDS, Scored, gains, owed, pivoted, scored, sections
 from kvrelay.report.names import cluster_unit, label, rank
 from kvrelay.report.plots import Panel, Series, figure
 from kvrelay.report.rows import Row
@@ -42,6 +42,7 @@ def render(given: Given) -> Layout:
             "sign_counts": list(found.counts),
         },
         stamps=stamps,
+        owed=owed([*judges, *silent], given),
     )
 
 
@@ -74,14 +75,14 @@ def _headline(rows: Sequence[Row]) -> str:
     return "roperelay" if "roperelay" in positions or not positions else positions[0]
 
 
-def _stamps(judges: Sequence[Scored], silent: Sequence[str], given: Given) -> tuple[str, ...]:
+def _stamps(judges: Sequence[Scored], silent: Sequence[Scored], given: Given) -> tuple[str, ...]:
     """What is true of all answers once, then what each judge lacks."""
     known = [set(judge.results.stamps) for judge in judges]
     everywhere = [stamp for stamp in judges[0].results.stamps if all(stamp in stamps for stamps in known)]
     more = [stamp for stamp in given.results.stamps if not any(stamp in stamps for stamps in known)]
     alike = {f"{judge.label}: {stamp}" for judge in judges for stamp in everywhere}
     own = [stamp for judge in judges for stamp in judge.stamps if stamp not in alike and stamp not in everywhere]
-    return (*everywhere, *more, *own, *(f"{name} is planned and has given no verdict" for name in silent))
+    return (*everywhere, *more, *own, *(f"{one.label} is planned and has given no verdict" for one in silent))
 
 
 def _below(judges: Sequence[Scored], rows: Sequence[Row], found: Compared, given: Given) -> tuple[str, ...]:

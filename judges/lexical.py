@@ -60,7 +60,7 @@ class LexicalJudge:
             return self._by_choice(item, item.gold_choice)
         if item.unanswerable:
             return Ruling(correct=states_unavailable(item.candidate))
-        if item.question_type in self.rubric_types:
+        if item.question_type in self.rubric_types or item.checklist:
             return Ruling(correct=None, reason="rubric")
         references = [tokens for tokens in map(normalised, item.references) if tokens]
         if not references:

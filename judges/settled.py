@@ -36,6 +36,8 @@ class Instrument:
 
     def request(self, item: BlindItem) -> Mapping[str, Any] | Exchange:
         """A function of the item alone; what needs no server is told without one."""
+        if item.checklist:
+            return Exchange(reason="rubric")
         if not any(reference.strip() for reference in item.references):
             return Exchange(reason="no_reference")
         messages = self.prompt.messages(item)

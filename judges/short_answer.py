@@ -51,7 +51,7 @@ class ShortAnswer:
         return settled_here(name, {"rules": "short_answer", "version": RULES_VERSION, **settings}, self.decide)
 
     def decide(self, item: BlindItem) -> Ruling:
-        """True, false, or unscored: ``choice``, ``unanswerable`` and ``no_reference`` are no short answers."""
+        """True, false, or unscored: ``choice``, ``unanswerable``, ``rubric`` and ``no_reference`` are no short answers."""
         answer = self._answer(item.candidate)
         if item.gold_choice is not None:
             return Ruling(correct=None, reason="choice")
@@ -59,6 +59,8 @@ class ShortAnswer:
             # the official script writes such a gold answer as the word none
             abstained = drop(answer) == "none" or states_unavailable(item.candidate)
             return Ruling(correct=None, reason="unanswerable", scores={"abstained": float(abstained)})
+        if item.checklist:
+            return Ruling(correct=None, reason="rubric")
         references = [reference for reference in item.references if reference.strip()]
         if not references:
             return Ruling(correct=None, reason="no_reference")

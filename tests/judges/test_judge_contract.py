@@ -80,3 +80,17 @@ def test_the_papers_settings():
     assert (qwen.constraint, oss.constraint) == ("auto", "none")
     assert qwen.api == oss.api == "chat"
     assert qwen.base_url == oss.base_url == "http://127.0.0.1:8000/v1"
+
+
+@pytest.mark.parametrize(
+    "path", [path for path in CONFIGS if not path.stem.startswith("helloeval")], ids=lambda p: p.stem
+)
+def test_what_a_checklist_is_for_is_called_neither_right_nor_wrong(path, server, make_item):
+    changes = (
+        {"base_url": server.url, "model": server.served[0]} if "base_url" in OmegaConf.load(path)[path.stem] else {}
+    )
+    judge = build(path, **changes).settled(path.stem)
+    asked = len(server.asked)
+    (verdict,) = judge.verdicts([make_item(checklist=("Is it long?",), references=("Summarise the text.",))])
+    assert (verdict.correct, verdict.reason, verdict.is_final) == (None, "rubric", True)
+    assert len(server.asked) == asked

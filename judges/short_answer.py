@@ -51,7 +51,7 @@ class ShortAnswer:
         return settled_here(name, {"rules": "short_answer", "version": RULES_VERSION, **settings}, self.decide)
 
     def decide(self, item: BlindItem) -> Ruling:
-        """True, false, or unscored: ``choice``, ``unanswerable``, ``rubric`` and ``no_reference`` are no short answers."""
+        """Right, wrong, or unscored: ``choice``, ``unanswerable``, ``rubric`` and ``no_reference`` are none such."""
         answer = self._answer(item.candidate)
         if item.gold_choice is not None:
             return Ruling(correct=None, reason="choice")

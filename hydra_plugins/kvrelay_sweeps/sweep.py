@@ -13,6 +13,7 @@ from typing import Any
 
 from hydra.core.utils import JobReturn, JobStatus
 
+from kvrelay.core.drafts import drafted
 from kvrelay.core.errors import ConfigError, IncompleteError
 
 JOBS, ENDED = "sweep.json", "ended.jsonl"
@@ -45,9 +46,8 @@ class Sweep:
             for place, job in enumerate(self.jobs)
         ]
         whole = {"command": os.environ.get(COMMAND) or shlex.join(["python", *sys.argv]), "began": _now(), "jobs": jobs}
-        draft = self.folder / f".{JOBS}.{os.getpid()}.tmp"
-        draft.write_text(json.dumps(whole, indent=1) + "\n", encoding="utf-8")
-        draft.replace(self.folder / JOBS)
+        with drafted(self.folder / JOBS) as draft:
+            draft.write_text(json.dumps(whole, indent=1) + "\n", encoding="utf-8")
 
     def told(self, place: int) -> dict[str, Any]:
         """What a job wrote of itself; empty for one that never began."""

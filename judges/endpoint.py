@@ -20,7 +20,7 @@ from kvrelay.core.errors import ConfigError, EndpointError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OpenAICompatibleJudge:
+class OpenAICompatibleJudge(Limits):
     """Asks a model for ``{"correct": true}`` or ``{"correct": false}``; the file in ``conf/judge`` tells each field.
 
     ``api_key_env`` is the name of an environment variable; its value reaches the request's header and nothing else.
@@ -40,14 +40,6 @@ class OpenAICompatibleJudge:
     lenient: tuple[Rule, ...] = ("fence", "after_reasoning")
     max_prompt_chars: int | None = None
     caveats: tuple[str, ...] = ()
-    concurrency: int = 16
-    timeout_s: float = 120.0
-    retries: int = 4
-    retry_wait_s: float = 0.5
-    retry_after_limit_s: float = 60.0
-    breaker_after: int = 8
-    breaker_wait_s: float = 1.0
-    breaker_patience_s: float = 900.0
 
     def __post_init__(self) -> None:
         _require_url(self.base_url)
@@ -62,7 +54,7 @@ class OpenAICompatibleJudge:
             value = getattr(self, name)
             if value is not None and value < bound:
                 raise ConfigError(f"judge.*.{name} is {value}; wanted at least {bound}")
-        self.limits()
+        Limits.__post_init__(self)
 
     def settled(self, name: str) -> EndpointJudge:
         """Ask the server what it serves and to which form it holds its replies, and freeze both.

@@ -84,12 +84,7 @@ class ChecklistInstrument(Instrument):
         """A function of the item alone; an item without a checklist needs no server."""
         if not item.checklist:
             return Exchange(reason=NO_CHECKLIST)
-        messages = self.grading.messages(self.prompt, item)
-        length = sum(len(message["content"]) for message in messages)
-        if self.max_prompt_chars is not None and length > self.max_prompt_chars:
-            words = f"{length} characters, more than judge.*.max_prompt_chars = {self.max_prompt_chars}; not sent"
-            return Exchange(reason="too_long", detail=words)
-        return self.asking.body(messages, self.constraint)
+        return self.body(self.grading.messages(self.prompt, item))
 
     def identity(self) -> dict[str, Any]:
         """What is hashed into the judge's id."""

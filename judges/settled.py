@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -40,7 +40,10 @@ class Instrument:
             return Exchange(reason="rubric")
         if not any(reference.strip() for reference in item.references):
             return Exchange(reason="no_reference")
-        messages = self.prompt.messages(item)
+        return self.body(self.prompt.messages(item))
+
+    def body(self, messages: Sequence[Mapping[str, str]]) -> Mapping[str, Any] | Exchange:
+        """The request that holds these messages, unless they are longer than may be sent."""
         length = sum(len(message["content"]) for message in messages)
         if self.max_prompt_chars is not None and length > self.max_prompt_chars:
             words = f"{length} characters, more than judge.*.max_prompt_chars = {self.max_prompt_chars}; not sent"
